@@ -1,0 +1,99 @@
+# From a fresh clone: `make demo` shows what gradwatch does, `make test` runs all that CI
+# runs. Both need Python 3.11 or later, git and a network, and make their own .venv.
+
+PYTHON ?= python3
+VENV ?= .venv
+WHEEL_VENV ?= .venv-wheel
+BACKENDS ?= tensorflow jax torch
+JOBS ?= 2
+# The CPU build is a third of the size. Where it does not exist (macOS, Windows on ARM):
+# make test TENSORFLOW=tensorflow
+TENSORFLOW ?= tensorflow-cpu
+PYTEST_ARGS ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+# The build backend comes from the constraints too, not from an isolated, unpinned build.
+INSTALL_EDITABLE := $(PIP) --no-build-isolation --editable
+
+# Quiet frameworks on the CPU, figures without a screen. A caller's own value wins.
+export TF_CPP_MIN_LOG_LEVEL ?= 3
+export CUDA_VISIBLE_DEVICES ?=
+export MPLBACKEND ?= Agg
+export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
+
+.PHONY: help demo test lint types format suite wheel test-wheel bench clean
+.DEFAULT_GOAL := help
+
+help: ## Show this list.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+# The stamps: an environment is made once, and again when what it holds has changed.
+$(VENV)/demo.stamp: constraints.txt pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) hatchling editables
+	$(INSTALL_EDITABLE) '.[plot]' $(TENSORFLOW)
+	@touch $@
+
+$(VENV)/test.stamp: $(VENV)/demo.stamp
+	$(INSTALL_EDITABLE) '.[plot,jax,torch,dev]'
+# Without its dependencies (tensorflow-text, a second TensorFlow, download clients):
+# a backbone built from scratch imports these two only.
+	$(PIP) --no-deps keras-hub regex tokenizers
+	@touch $@
+
+demo: $(VENV)/demo.stamp ## Train a small network and show its gradients.
+	$(BIN)/python examples/demo.py
+
+test: lint types suite test-wheel ## All that CI runs. BACKENDS="tensorflow" narrows it.
+	@echo "make test: everything passed ($(BACKENDS))."
+
+lint: $(VENV)/test.stamp ## Check style and format.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/test.stamp ## Put style and format right where a tool can.
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(VENV)/test.stamp ## Type-check the package, strictly.
+	$(BIN)/mypy
+
+# Every backend runs, also after one has failed: a fault on all three looks different
+# from a fault on one.
+suite: $(VENV)/test.stamp ## Run the tests, examples and docstrings on each backend.
+	@failed=; for backend in $(BACKENDS); do \
+	  echo "== suite on $$backend"; \
+	  KERAS_BACKEND=$$backend $(BIN)/python -m pytest -q -n $(JOBS) $(PYTEST_ARGS) \
+	    || failed="$$failed $$backend"; \
+	done; \
+	test -z "$$failed" || { echo "make suite: failed on$$failed."; exit 1; }
+
+# The wheel is built from the source distribution, which so is tested as well.
+wheel: $(VENV)/test.stamp ## Build dist/*.whl.
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist . > /dev/null
+	@ls dist
+
+# A fresh environment gets the wheel and what the wheel asks for; the backends and pytest
+# are borrowed from .venv through a .pth file, which does not see the editable install.
+# It runs in an empty directory, where the sources are out of reach.
+test-wheel: wheel ## Install the wheel in a fresh environment and test it there.
+	rm -rf $(WHEEL_VENV)
+	$(PYTHON) -m venv $(WHEEL_VENV)
+	$(WHEEL_VENV)/bin/python -m pip install --quiet --constraint constraints.txt dist/*.whl
+	@site='import sysconfig; print(sysconfig.get_path("purelib"))'; \
+	$(BIN)/python -c "$$site" > "$$($(WHEEL_VENV)/bin/python -c "$$site")/borrowed.pth"
+	@root=$$PWD; empty=$$(mktemp -d); trap 'rm -rf "$$empty"' EXIT; cd "$$empty"; \
+	for backend in $(BACKENDS); do \
+	  echo "== wheel on $$backend"; \
+	  KERAS_BACKEND=$$backend "$$root/$(WHEEL_VENV)/bin/python" -m pytest -q \
+	    -p no:cacheprovider "$$root/tests/wheel" || exit 1; \
+	done
+
+bench: $(VENV)/test.stamp ## Run the benchmarks in bench/.
+	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+clean: ## Remove what was built, but keep .venv (its downloads are large).
+	rm -rf dist $(WHEEL_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests examples bench -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,66 @@
+"""The errors gradwatch raises, and the shape of their messages.
+
+Every message has three parts: the rule that was broken, what was received, and
+the way out.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+
+class GradwatchError(ValueError):
+    """Something gradwatch was given cannot be used; the message says what to do.
+
+    Example:
+    >>> import gradwatch as gw
+    >>> issubclass(gw.AddressError, gw.GradwatchError)
+    True
+    """
+
+
+class AddressError(GradwatchError, KeyError):
+    """A name that matches nothing, or more than one thing.
+
+    Example:
+    >>> import gradwatch as gw
+    >>> issubclass(gw.AddressError, KeyError)
+    True
+    """
+
+    # KeyError prints the repr of its argument, which would escape the newlines.
+    __str__ = ValueError.__str__
+
+
+class TargetError(GradwatchError):
+    """The target cannot be differentiated: it is not one number, or does not exist.
+
+    Example:
+    >>> import gradwatch as gw
+    >>> issubclass(gw.TargetError, ValueError)
+    True
+    """
+
+
+def closest(name: str, candidates: Sequence[str], limit: int = 3) -> list[str]:
+    """Returns the candidates that look most like `name`, best first."""
+    by_end = [c for c in candidates if c.rsplit("/", 1)[-1] == name]
+    whole = difflib.get_close_matches(name, candidates, n=limit, cutoff=0.4)
+    tails = {c.rsplit("/", 1)[-1]: c for c in reversed(candidates)}
+    last = name.rsplit("/", 1)[-1]
+    by_tail = [tails[t] for t in difflib.get_close_matches(last, list(tails), n=limit)]
+    return list(dict.fromkeys([*by_end, *whole, *by_tail]))[:limit]
+
+
+def quoted(names: Iterable[str], limit: int = 8) -> str:
+    """Returns names in quotes with commas, the tail of a long list counted."""
+    names = list(names)
+    shown = ", ".join(repr(n) for n in names[:limit])
+    more = len(names) - limit
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def counted(number: int, noun: str) -> str:
+    """Returns the number and its noun: "1 layer", "14 layers"."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -1,0 +1,38 @@
+"""What the three backends share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+
+from ._protocol import Leaf, Sparse, Tensor
+
+
+def unscaled(gradient: Any, scale: Tensor | None) -> Any:
+    """Divides a gradient by the loss scale, in float32: float16 would underflow."""
+    if scale is None or gradient is None:
+        return gradient
+    if isinstance(gradient, Sparse):
+        values = unscaled(gradient.values, scale)
+        return Sparse(gradient.indices, values, gradient.shape)
+    if keras.backend.standardize_dtype(gradient.dtype) in ("float16", "bfloat16"):
+        gradient = keras.ops.cast(gradient, "float32")
+    return gradient / keras.ops.cast(scale, gradient.dtype)
+
+
+def shapes(outputs: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    """Returns the shape of each output."""
+    return {name: tuple(tensor.shape) for name, tensor in outputs.items()}
+
+
+def suspicious(gradients: Mapping[Leaf, Any]) -> bool:
+    """Whether some gradient is absent or all zero, and so worth explaining."""
+    for gradient in gradients.values():
+        if gradient is None:
+            return True
+        values = gradient.values if isinstance(gradient, Sparse) else gradient
+        if not bool(keras.ops.any(values != 0)):
+            return True
+    return False

@@ -1,0 +1,124 @@
+"""Why a gradient is missing: paths through a graph of operations.
+
+Each backend draws the operations between the leaves and the target in the neutral form
+below; the analysis is written once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """An operation through which no gradient passes."""
+
+    kind: str
+    """`"stop_gradient"`, `"integer"` or `"not_differentiable"`."""
+    operation: str
+    place: str
+    """The address of the layer in which it runs; empty outside all layers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operation: which values it reads, the one it makes, and whether it cuts."""
+
+    inputs: Sequence[Hashable]
+    output: Hashable
+    cut: Cut | None = None
+
+
+@dataclass(slots=True)
+class Flow:
+    """The operations of one forward pass."""
+
+    steps: list[Step]
+    leaves: Mapping[Hashable, Hashable]
+    target: Hashable
+    outputs: Mapping[str, Hashable]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a gradient can flow from the target to a leaf, and if not, why."""
+
+    connected: bool
+    cuts: tuple[Cut, ...] = ()
+    """The operations that cut it, if the target depends on the leaf at all."""
+    other_outputs: tuple[str, ...] = ()
+    """The model outputs that do depend on it, if the target does not."""
+
+
+@dataclass(slots=True)
+class _Index:
+    makers: dict[Hashable, list[Step]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    readers: dict[Hashable, list[Step]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+
+
+def analyse(flow: Flow) -> dict[Hashable, Verdict]:
+    """Judges every leaf of a flow."""
+    index = _Index()
+    for step in flow.steps:
+        index.makers[step.output].append(step)
+        for value in step.inputs:
+            index.readers[value].append(step)
+    differentiable = _upstream([flow.target], index, through_cuts=False)
+    dependent = _upstream([flow.target], index, through_cuts=True)
+    of_output = {
+        name: _upstream([value], index, through_cuts=True)
+        for name, value in flow.outputs.items()
+    }
+    verdicts = {}
+    for leaf, value in flow.leaves.items():
+        if value in differentiable:
+            verdicts[leaf] = Verdict(connected=True)
+        elif value in dependent:
+            cuts = _cuts_between(value, dependent, index)
+            verdicts[leaf] = Verdict(connected=False, cuts=cuts)
+        else:
+            others = tuple(n for n, seen in of_output.items() if value in seen)
+            verdicts[leaf] = Verdict(connected=False, other_outputs=others)
+    return verdicts
+
+
+def _upstream(
+    start: Iterable[Hashable], index: _Index, *, through_cuts: bool
+) -> set[Hashable]:
+    """Returns every value that these values are made from."""
+    seen = set(start)
+    queue = deque(seen)
+    while queue:
+        for step in index.makers.get(queue.popleft(), ()):
+            if step.cut is not None and not through_cuts:
+                continue
+            for value in step.inputs:
+                if value not in seen:
+                    seen.add(value)
+                    queue.append(value)
+    return seen
+
+
+def _cuts_between(
+    leaf: Hashable, dependent: set[Hashable], index: _Index
+) -> tuple[Cut, ...]:
+    """Returns the first cut on each way from the leaf to the target."""
+    seen = {leaf}
+    queue = deque(seen)
+    cuts: dict[Cut, None] = {}
+    while queue:
+        for step in index.readers.get(queue.popleft(), ()):
+            if step.output not in dependent:
+                continue
+            if step.cut is not None:
+                cuts[step.cut] = None
+            elif step.output not in seen:
+                seen.add(step.output)
+                queue.append(step.output)
+    return tuple(cuts)

@@ -1,0 +1,14 @@
+"""Capture: model and selection in, gradients out; the model stays as it was."""
+
+from ._engine import Captured as Captured
+from ._engine import Engine as Engine
+from ._entries import Entry as Entry
+from ._entries import absent as absent
+from ._entries import entries as entries
+from ._guard import ensure_built as ensure_built
+from ._guard import untouched as untouched
+from ._leaf import Leaf as Leaf
+from ._reasons import Reason as Reason
+from ._reasons import not_recorded as not_recorded
+from ._session import Facts as Facts
+from ._session import Session as Session

@@ -1,0 +1,102 @@
+"""Leaves the model alone: whatever a pass changes is put back."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+from keras.src.backend import compute_output_spec
+
+from ..backends import current
+from ..select import Tree
+
+
+@contextlib.contextmanager
+def untouched(tree: Tree) -> Iterator[None]:
+    """Puts back what Keras notes on layers during a call, whatever happens.
+
+    Rematerialisation is off meanwhile: a recomputed layer would be tapped twice, and
+    its tensors belong to a graph that cannot be left.
+    """
+    layers: list[Any] = [tree.model, *(n.layer for n in tree.layers.values())]
+    before = [_notes(layer) for layer in layers]
+    for layer in layers:
+        layer.__dict__["_remat_mode"] = None
+    try:
+        with current().protected(layers):
+            yield
+    finally:
+        for layer, notes in zip(layers, before, strict=True):
+            _restore(layer, notes)
+
+
+_LISTS = ("_losses", "_losses_override")
+
+
+def _notes(layer: Any) -> dict[str, Any]:
+    kept: dict[str, Any] = {
+        name: layer.__dict__[name]
+        for name in ("_remat_mode", "_called", "built")
+        if name in layer.__dict__
+    }
+    for name in _LISTS:
+        if name in layer.__dict__:
+            kept[name] = list(layer.__dict__[name])
+    if "_loss_ids" in layer.__dict__:
+        kept["_loss_ids"] = set(layer.__dict__["_loss_ids"])
+    return kept
+
+
+def _restore(layer: Any, notes: dict[str, Any]) -> None:
+    for name, value in notes.items():
+        if name in _LISTS:
+            layer.__dict__[name][:] = value
+        elif name == "_loss_ids":
+            layer.__dict__[name].clear()
+            layer.__dict__[name].update(value)
+        else:
+            layer.__dict__[name] = value
+
+
+def ensure_built(model: Any, x: Any) -> None:
+    """Builds a model that has not seen data yet, as `fit` would.
+
+    Symbolically first: nothing is computed and no random stream moves.
+    """
+    if all(layer.built for layer in model._flatten_layers()):
+        return
+    specs = specifications(x)
+    try:
+        compute_output_spec(model, specs, training=False)
+    except Exception:
+        # Data-dependent Python in `call` cannot run on shapes; numbers it can.
+        with untouched_seeds(model):
+            model(x, training=False) if model._call_has_training_arg else model(x)
+
+
+def specifications(structure: Any) -> Any:
+    """Returns the symbolic tensors that stand for a structure of tensors."""
+    return keras.tree.map_structure(
+        lambda t: (
+            None
+            if t is None
+            else keras.KerasTensor(t.shape, keras.backend.standardize_dtype(t.dtype))
+        ),
+        structure,
+    )
+
+
+@contextlib.contextmanager
+def untouched_seeds(model: Any) -> Iterator[None]:
+    """Puts the random seeds of a model's layers back."""
+    seeds = [
+        g.state for layer in model._flatten_layers() for g in layer._seed_generators
+    ]
+    before = [keras.ops.convert_to_numpy(seed.value) for seed in seeds]
+    try:
+        yield
+    finally:
+        for seed, value in zip(seeds, before, strict=True):
+            seed.assign(value)

@@ -1,0 +1,155 @@
+"""The forward pass of a model as a program that any backend can run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import keras
+
+from .._errors import AddressError
+from ..backends import Outcome, Recorder, Tensor
+from ..select import Selection, Tree, matching_inputs
+from ..targets import Setting, Target, named_outputs
+from ._batch import Batch
+from ._leaf import Leaf, path_text
+from ._session import Facts, Session
+
+
+class _Scope(keras.StatelessScope):
+    """Nothing assigned inside reaches a variable; notes who reads unlisted ones."""
+
+    def __init__(self) -> None:
+        super().__init__(collect_losses=True, initialize_variables=False)
+        self.unlisted: list[Any] = []
+
+    def get_current_value(self, variable: Any) -> Any:
+        value = self.state_mapping.get(id(variable))
+        if value is None and not any(v is variable for v in self.unlisted):
+            self.unlisted.append(variable)
+        return value
+
+
+@dataclass
+class ForwardPass:
+    """A program: taps, target and all, without a framework."""
+
+    tree: Tree
+    selection: Selection
+    target: Target
+    batch: Batch
+    training: bool
+    variables: list[Any]
+    unlisted: list[Any] = field(default_factory=list)
+    facts: Facts = field(default_factory=Facts)
+
+    def __call__(
+        self, recorder: Recorder, values: Sequence[Tensor], tensors: Sequence[Tensor]
+    ) -> Outcome:
+        """Runs forward under the recorder."""
+        parts = self.batch.unflatten(tensors)
+        session = Session(self.tree, self.selection, recorder)
+        self.facts = session.facts
+        scope = _Scope()
+        for variable, value in zip(self.variables, values, strict=False):
+            scope.state_mapping[id(variable)] = value
+        self._mark_weights(recorder, scope)
+        x = self._mark_inputs(recorder, parts["x"])
+        model: Any = self.tree.model
+        with scope, session.open():
+            mode = {"training": self.training} if model._call_has_training_arg else {}
+            outputs = model(x, **mode)
+            named = named_outputs(model, outputs)
+            self.target.check({n: tuple(t.shape) for n, t in named.items()})
+            setting = Setting(
+                model=model,
+                x=x,
+                y=parts["y"],
+                outputs=outputs,
+                batch_size=self.batch.size,
+                training=self.training,
+                arrays=parts["arrays"],
+            )
+            value = self.target.value(setting)
+        self.unlisted = scope.unlisted
+        self._check_taps()
+        return Outcome(value, parts["scale"], named, self.facts)
+
+    def _mark_weights(self, recorder: Recorder, scope: _Scope) -> None:
+        for name, node in self.selection.weights.items():
+            leaf = Leaf("weight", name)
+            dtype = keras.backend.standardize_dtype(node.variable.dtype)
+            self.facts.specs[leaf] = (tuple(node.variable.shape), dtype)
+            if "float" not in dtype:
+                self.facts.not_float[leaf] = dtype
+                continue
+            value = scope.state_mapping[id(node.variable)]
+            marked = recorder.mark(leaf, value, keep=False)
+            scope.state_mapping[id(node.variable)] = marked
+
+    def _mark_inputs(self, recorder: Recorder, x: Any) -> Any:
+        if not self.selection.inputs:
+            return x
+        flat = keras.tree.flatten_with_path(x)
+        names = input_names(self.tree.model, x)
+        wanted = matching_inputs(self.selection.inputs, names)
+        tensors = []
+        for name, (_, tensor) in zip(names, flat, strict=True):
+            if name in wanted and tensor is not None:
+                leaf = Leaf("input", name)
+                dtype = keras.backend.standardize_dtype(tensor.dtype)
+                self.facts.specs[leaf] = (tuple(tensor.shape), dtype)
+                if recorder.is_dense(tensor) and "float" in dtype:
+                    tensor = recorder.mark(leaf, tensor, keep=True)
+                else:
+                    self.facts.not_float[leaf] = dtype
+            tensors.append(tensor)
+        return keras.tree.pack_sequence_as(x, tensors)
+
+    def _check_taps(self) -> None:
+        """Refuses a call or a place in a structure that was not there."""
+        seen: dict[tuple[str, str], set[tuple[int, str]]] = {}
+        for leaf in self.facts.specs:
+            key = (leaf.address, leaf.at)
+            seen.setdefault(key, set()).add((leaf.call, leaf.path))
+        for tap in self.selection.taps:
+            times = self.facts.calls[tap.address]
+            if tap.call is not None and times and tap.call > times:
+                raise AddressError(
+                    "`wrt` must name a call that happens. Received: "
+                    f"'{tap.address}@{tap.call}'; {tap.address!r} is called "
+                    f"{times} time{'' if times == 1 else 's'} in this pass."
+                )
+            places = sorted({p for _, p in seen.get((tap.address, tap.at), ())})
+            if tap.path and times and tap.path not in places:
+                every = self._places_of(tap.address)
+                raise AddressError(
+                    f"`wrt` must name a tensor that {tap.address!r} gives. Received: "
+                    f"'{tap.address}{tap.path}'. {every}"
+                )
+
+    def _places_of(self, address: str) -> str:
+        layer: Any = self.tree.layers[address].layer
+        try:
+            flat = keras.tree.flatten_with_path(layer.output)
+            names = [f"{address}{path_text(path)}" for path, _ in flat]
+            return f"It gives {names}."
+        except AttributeError:
+            return f"Ask for {address!r} to see what it gives."
+
+
+def input_names(model: Any, x: Any) -> list[str]:
+    """Names the inputs: `inputs`, or `inputs[key]` for each of several.
+
+    A list given to a functional model takes the names of its `keras.Input`s.
+    """
+    flat = keras.tree.flatten_with_path(x)
+    if not keras.tree.is_nested(x):
+        return ["inputs"]
+    symbolic = getattr(model, "inputs", None)
+    if not isinstance(x, dict) and isinstance(symbolic, list):
+        names = [spec.name for spec in symbolic]
+        if len(names) == len(flat) and len(set(names)) == len(names):
+            return [f"inputs[{name}]" for name in names]
+    return [f"inputs{path_text(path)}" for path, _ in flat]

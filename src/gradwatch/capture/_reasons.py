@@ -1,0 +1,188 @@
+"""Why a gradient is missing, in a sentence that names the cause and the place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ..backends import Cut, Verdict
+from ..select import Selection, Tap
+from ._leaf import Leaf
+from ._session import Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why there is no gradient. Prints as a sentence.
+
+    `cause` is one of `"frozen"`, `"integer"`, `"not_called"`, `"inside_loop"`,
+    `"stop_gradient"`, `"not_differentiable"`, `"other_output"`, `"not_on_path"`,
+    `"lost"`, or `"none"` when there is a gradient after all. `place` is the address
+    where the path is cut, or empty.
+    """
+
+    cause: str
+    sentence: str
+    place: str = ""
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+def frozen(name: str) -> Reason:
+    """For a weight that is not trainable and was not asked for by name."""
+    return Reason(
+        "frozen",
+        "It is frozen (trainable=False), so training does not use its gradient. "
+        f"`wrt=gradwatch.weights({name!r})` gives it all the same.",
+        name,
+    )
+
+
+def of_dtype(leaf: Leaf, dtype: str) -> Reason:
+    """For a tensor that is no floating-point number."""
+    hint = "Ask for the output of the layer that turns it into floating point."
+    if leaf.kind == "input":
+        hint = (
+            "Ask for the output of the layer that reads it, for instance the "
+            "embedding: `gradwatch.activations(…)`."
+        )
+    return Reason(
+        "integer",
+        f"Its dtype is {dtype}, and a gradient exists only for dense floating-point "
+        f"tensors. {hint}",
+        leaf.address,
+    )
+
+
+def not_called(address: str) -> Reason:
+    """For a layer that did not run."""
+    return Reason(
+        "not_called",
+        f"The layer {address!r} was not called in this pass, or only inside a function "
+        "that was compiled before. Check that the model's `call` uses it.",
+        address,
+    )
+
+
+def hidden(address: str, parent: str) -> Reason:
+    """For a tensor that cannot leave a loop."""
+    outer = f"`gradwatch.activations({parent!r})`" if parent else "the enclosing layer"
+    return Reason(
+        "inside_loop",
+        f"The layer {address!r} runs inside a compiled loop, branch or map, whose "
+        f"tensors cannot be let out. Ask for {outer}, build the loop with "
+        "`unroll=True`, or try `compiled=False`.",
+        address,
+    )
+
+
+def from_verdict(leaf: Leaf, verdict: Verdict | None, facts: Facts) -> Reason:
+    """For a leaf that the target does not reach."""
+    layer = leaf.address
+    if leaf.kind == "weight":
+        layer = leaf.address.rpartition("/")[0]
+    if verdict is not None and verdict.cuts:
+        return _cut(verdict.cuts)
+    if verdict is not None and verdict.other_outputs:
+        names = ", ".join(repr(name) for name in verdict.other_outputs)
+        return Reason(
+            "other_output",
+            f"Only the output {names} depends on it, and the target does not look at "
+            f"that. Use `target=gradwatch.output({verdict.other_outputs[0]!r})` or a "
+            "loss that includes it.",
+            layer,
+        )
+    if verdict is not None and not verdict.connected:
+        if layer and leaf.kind == "weight" and not _called(layer, facts):
+            return not_called(layer)
+        return Reason(
+            "not_on_path",
+            "The target does not depend on it: it is computed, or read, but nothing "
+            "on the way to the target uses it.",
+            layer,
+        )
+    return Reason(
+        "lost",
+        "The target depends on it, but the backend gives no gradient: an operation on "
+        f"the way, after {layer!r}, defines none.",
+        layer,
+    )
+
+
+def not_recorded(leaf: Leaf, facts: Facts) -> Reason:
+    """For a leaf that a tape has no path to; a tape does not know operations."""
+    layer = leaf.address
+    if leaf.kind == "weight":
+        layer = leaf.address.rpartition("/")[0]
+        if layer and not _called(layer, facts):
+            return not_called(layer)
+    return Reason(
+        "not_on_path",
+        "Nothing this tape recorded leads from the target to it by differentiable "
+        "steps. `gradwatch.why_none(model, x, y, name)` names the place.",
+        layer,
+    )
+
+
+def _called(address: str, facts: Facts) -> bool:
+    """A cell whose loop is compiled counts as called with its layer."""
+    return any(
+        seen == address or seen.startswith(address + "/") or address.startswith(seen)
+        for seen in facts.order
+    )
+
+
+def _cut(cuts: tuple[Cut, ...]) -> Reason:
+    first = cuts[0]
+    where = f"in layer {first.place!r}" if first.place else "outside all layers"
+    others = sorted({c.place or "the target" for c in cuts[1:]} - {first.place})
+    also = f" (also in {', '.join(map(repr, others))})" if others else ""
+    if first.kind == "stop_gradient":
+        text = (
+            f"`stop_gradient` {where}{also} cuts every path from the target. Remove it "
+            "if this part is meant to learn."
+        )
+    elif first.kind == "integer":
+        text = (
+            f"The operation `{first.operation}` {where}{also} turns it into whole "
+            "numbers or truth values, through which no gradient passes. Use a soft "
+            "version, such as a softmax for an argmax."
+        )
+    else:
+        text = (
+            f"The operation `{first.operation}` {where}{also} is not differentiable or "
+            "is flat almost everywhere, so no gradient passes. Use a smooth version of "
+            "it."
+        )
+    return Reason(first.kind, text, first.place)
+
+
+def untapped(
+    selection: Selection, facts: Facts, parents: Mapping[str, str]
+) -> Iterator[tuple[str, Reason]]:
+    """Yields the taps that found no tensor, by name, with the reason."""
+    reached = {(leaf.address, leaf.at) for leaf in facts.specs}
+    for tap in selection.taps:
+        if tap.address in facts.hidden:
+            yield _tap_name(tap), hidden(tap.address, parents.get(tap.address, ""))
+        elif (tap.address, tap.at) in reached:
+            continue
+        elif not facts.calls[tap.address]:
+            yield _tap_name(tap), not_called(tap.address)
+        else:
+            yield (
+                _tap_name(tap),
+                Reason(
+                    "integer",
+                    f"The layer {tap.address!r} was called, but no tensor was found "
+                    f"at its {tap.at}.",
+                    tap.address,
+                ),
+            )
+
+
+def _tap_name(tap: Tap) -> str:
+    call = f"@{tap.call}" if tap.call else ""
+    side = ":input" if tap.at == "input" else ""
+    return f"{tap.address}{call}{side}{tap.path}"

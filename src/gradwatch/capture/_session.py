@@ -1,0 +1,262 @@
+"""A session: what is tapped during one forward pass, and what was seen.
+
+Layers are tapped by shadowing `call` on the instance for as long as the session is
+open. Keras looks `call` up on the instance from `Operation.__call__`, and so do
+`TimeDistributed` and user code that never use `__call__`; no class is touched, other
+threads run the original, and when the session closes nothing is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import keras
+from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
+from keras.src.backend.common.stateless_scope import get_stateless_scope
+
+from ..backends import Recorder, Tensor, current
+from ..select import Selection, Tap, Tree
+from ._leaf import Leaf, path_text
+
+_current: ContextVar[Session | None] = ContextVar("gradwatch_session", default=None)
+
+
+@dataclass(slots=True)
+class Facts:
+    """What a session saw of the forward pass."""
+
+    calls: Counter[str] = field(default_factory=Counter)
+    order: dict[str, None] = field(default_factory=dict)
+    """Addresses in the order in which the layers were first called."""
+    hidden: set[str] = field(default_factory=set)
+    """Tapped layers whose tensors live inside a loop, a branch or a map."""
+    not_float: dict[Leaf, str] = field(default_factory=dict)
+    """Tapped tensors without a gradient of their own, and their dtype."""
+    specs: dict[Leaf, tuple[tuple[int, ...], str]] = field(default_factory=dict)
+    """Shape and dtype of each leaf."""
+    raised_in: str | None = None
+    """The innermost layer that raised."""
+
+
+class Session:
+    """Taps one forward pass."""
+
+    def __init__(self, tree: Tree, selection: Selection, recorder: Recorder) -> None:
+        self.tree = tree
+        self.recorder = recorder
+        self.facts = Facts()
+        self._taps: dict[tuple[str, str], list[Tap]] = {}
+        for tap in selection.taps:
+            self._taps.setdefault((tap.address, tap.at), []).append(tap)
+        self._per_call: dict[str, list[str]] = {}
+        for name in selection.per_call:
+            self._per_call.setdefault(selection.weights[name].layer, []).append(name)
+        self._probed: set[str] = set()
+        self._probing = 0
+        self._depth: Counter[str] = Counter()
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[Session]:
+        """Shadows `call` on every layer of the model; restores it, whatever happens."""
+        shadowed: list[Any] = []
+        token = _current.set(self)
+        try:
+            for node in self.tree.layers.values():
+                for method in ("call", "quantized_call"):
+                    _shadow(node.layer, node.address, method, shadowed)
+            yield self
+        finally:
+            _current.reset(token)
+            for restore in reversed(shadowed):
+                restore()
+
+    def run(self, layer: Any, address: str, call: Callable[..., Any], args: Any) -> Any:
+        """Calls a layer, with the taps that are wanted on it."""
+        args, kwargs = args
+        if self._depth[address]:  # `quantized_call` falling back on `call`
+            return call(*args, **kwargs)
+        number = self._count(layer, address)
+        probe = int(number == 0)
+        self._depth[address] += 1
+        self._probing += probe
+        try:
+            with self.recorder.place(address):
+                args, kwargs = self._tap_inputs(layer, address, number, args, kwargs)
+                with self._own_weights(address, number):
+                    outputs = call(*args, **kwargs)
+                return self._tap(address, "output", number, outputs)
+        except Exception:
+            if self.facts.raised_in is None:
+                self.facts.raised_in = address
+            raise
+        finally:
+            self._depth[address] -= 1
+            self._probing -= probe
+
+    def _count(self, layer: Any, address: str) -> int:
+        """Returns the number of this call; 0 for one whose result is thrown away."""
+        if self._probing:
+            return 0
+        parent = self.tree.layers[address].parent
+        owner = self.tree.layers[parent].layer if parent else self.tree.model
+        if address not in self._probed and _probes_its_cell(owner, layer):
+            self._probed.add(address)
+            return 0
+        self.facts.calls[address] += 1
+        self.facts.order.setdefault(address)
+        # Each call of an RNN probes its cell anew.
+        self._probed -= {a for a in self._probed if a.rpartition("/")[0] == address}
+        return self.facts.calls[address]
+
+    # taps -----------------------------------------------------------------------------
+
+    def _tap_inputs(
+        self, layer: Any, address: str, number: int, args: Any, kwargs: Any
+    ) -> tuple[Any, Any]:
+        if (address, "input") not in self._taps or not number:
+            return args, kwargs
+        named = _named_arguments(layer, args, kwargs)
+        with_tensors = [
+            name
+            for name, value in named.items()
+            if "mask" not in name
+            and any(self.recorder.is_dense(t) for t in keras.tree.flatten(value))
+        ]
+        single = len(with_tensors) == 1
+        tapped = {
+            name: self._tap(
+                address, "input", number, named[name], () if single else (name,)
+            )
+            for name in with_tensors
+        }
+        names = list(named)
+        args = tuple(
+            tapped.get(names[i], value) if i < len(names) else value
+            for i, value in enumerate(args)
+        )
+        kwargs = {name: tapped.get(name, value) for name, value in kwargs.items()}
+        return args, kwargs
+
+    def _tap(
+        self, address: str, at: str, number: int, value: Any, prefix: Any = ()
+    ) -> Any:
+        taps = self._taps.get((address, at))
+        if not taps or not number:
+            return value
+        wanted = [t for t in taps if t.call in (None, number)]
+        if not wanted:
+            return value
+        flat = keras.tree.flatten_with_path(value)
+        marked = [
+            self._mark(Leaf("activation", address, at, number, path), tensor, wanted)
+            for path, tensor in ((path_text((*prefix, *p)), t) for p, t in flat)
+        ]
+        return keras.tree.pack_sequence_as(value, marked) if flat else value
+
+    def _mark(self, leaf: Leaf, tensor: Any, wanted: list[Tap]) -> Any:
+        if not any(tap.path in ("", leaf.path) for tap in wanted):
+            return tensor
+        if not keras.ops.is_tensor(tensor):
+            return tensor
+        dtype = keras.backend.standardize_dtype(tensor.dtype)
+        self.facts.specs[leaf] = (tuple(tensor.shape), dtype)
+        if not self.recorder.is_dense(tensor) or "float" not in dtype:
+            self.facts.not_float[leaf] = dtype
+            return tensor
+        if not self.recorder.can_leave(tensor):
+            self.facts.hidden.add(leaf.address)
+            return tensor
+        mask = get_keras_mask(tensor)
+        marked = self.recorder.mark(leaf, tensor, keep=True)
+        if mask is not None:
+            set_keras_mask(marked, mask)
+        return marked
+
+    # weights, call by call ------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _own_weights(self, address: str, number: int) -> Iterator[None]:
+        """Gives each call of a layer its own copy of the layer's weights."""
+        names = self._per_call.get(address, ())
+        scope = get_stateless_scope() if names else None
+        if scope is None or not number:
+            yield
+            return
+        before: dict[int, Tensor] = {}
+        for name in names:
+            variable = self.tree.weights[name].variable
+            value = scope.state_mapping[id(variable)]
+            leaf = Leaf("weight", name, call=number)
+            self.facts.specs[leaf] = (tuple(variable.shape), variable.dtype)
+            if not self.recorder.can_leave(value):
+                self.facts.hidden.add(address)
+                continue
+            before[id(variable)] = value
+            # A copy, so that torch does not take the parameter for the leaf.
+            own = keras.ops.copy(value)
+            scope.state_mapping[id(variable)] = self.recorder.mark(
+                leaf, own, keep=False
+            )
+        try:
+            yield
+        finally:
+            scope.state_mapping.update(before)
+
+
+def _shadow(layer: Any, address: str, method: str, undo: list[Any]) -> None:
+    original = getattr(layer, method, None)
+    if original is None:
+        return
+    had = layer.__dict__.get(method)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        session = _current.get()
+        if session is None or session.tree.layers.get(address) is None:
+            return original(*args, **kwargs)
+        if _symbolic(args) or _symbolic(kwargs):
+            return original(*args, **kwargs)
+        return session.run(layer, address, original, (args, kwargs))
+
+    # The instance dictionary, not setattr: Keras and torch would track the function.
+    layer.__dict__[method] = call
+
+    def restore() -> None:
+        if had is None:
+            layer.__dict__.pop(method, None)
+        else:
+            layer.__dict__[method] = had
+
+    undo.append(restore)
+
+
+def _symbolic(structure: Any) -> bool:
+    return any(
+        isinstance(leaf, keras.KerasTensor) for leaf in keras.tree.flatten(structure)
+    )
+
+
+def _named_arguments(layer: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    """Returns the arguments of a call by name, positional ones first."""
+    signature = getattr(layer, "_call_signature", None)
+    if signature is None:  # a plain operation
+        signature = inspect.signature(type(layer).call)
+        signature = signature.replace(parameters=[*signature.parameters.values()][1:])
+    names = [
+        p.name
+        for p in signature.parameters.values()
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    names += [f"arg{i}" for i in range(len(names), len(args))]
+    return dict(zip(names, args, strict=False)) | kwargs
+
+
+def _probes_its_cell(owner: Any, layer: Any) -> bool:
+    """Whether this is the cell of a loop that calls it once to learn shapes."""
+    is_cell = isinstance(owner, keras.layers.RNN) and owner.cell is layer
+    return is_cell and not owner.unroll and current().PROBES_RNN_CELLS

@@ -1,0 +1,123 @@
+"""The list of a model's addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+
+from .._errors import GradwatchError, counted
+from ..select import walk
+from ..show import plain_table
+
+
+@dataclass(frozen=True, slots=True)
+class LayerInfo:
+    """A layer: its address, its class, and the addresses of its own weights."""
+
+    address: str
+    kind: str
+    weights: tuple[str, ...]
+    num_params: int
+    trainable: bool
+
+
+class Layers(Sequence[str]):
+    """The addresses of a model's layers, in order; a table when printed.
+
+    Example:
+    >>> import gradwatch as gw, keras
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, name="a")])
+    >>> list(gw.layers(model))
+    ['a']
+    >>> gw.layers(model).weights
+    ['a/kernel', 'a/bias']
+    """
+
+    def __init__(
+        self, name: str, infos: Sequence[LayerInfo], own: Sequence[str]
+    ) -> None:
+        self.name = name
+        self.infos = tuple(infos)
+        self._own = tuple(own)
+
+    def __getitem__(self, index: Any) -> Any:
+        found = self.infos[index]
+        if isinstance(found, LayerInfo):
+            return found.address
+        return [info.address for info in found]
+
+    def __len__(self) -> int:
+        return len(self.infos)
+
+    def __iter__(self) -> Iterator[str]:
+        return (info.address for info in self.infos)
+
+    @property
+    def weights(self) -> list[str]:
+        """The addresses of all weights."""
+        return [*self._own, *(w for info in self.infos for w in info.weights)]
+
+    def __str__(self) -> str:
+        records = [
+            [
+                info.address,
+                info.kind,
+                ", ".join(w.rpartition("/")[2] for w in info.weights) or "–",
+                f"{info.num_params:,}" if info.num_params else "–",
+                "yes" if info.trainable else "frozen" if info.weights else "–",
+            ]
+            for info in self.infos
+        ]
+        total = sum(info.num_params for info in self.infos)
+        footer = [f"{counted(len(self.infos), 'layer')}, {total:,} numbers in weights."]
+        if self._own:
+            footer.append("Weights of the model itself: " + ", ".join(self._own) + ".")
+        columns = ["address", "class", "weights", "numbers", "trainable"]
+        return plain_table(
+            columns, records, title=f"Layers of {self.name!r}", footer=footer
+        )
+
+    __repr__ = __str__
+
+
+def layers(model: keras.Layer) -> Layers:
+    """Lists the addresses of a model: every layer, at every depth, and its weights.
+
+    Example:
+    >>> import gradwatch as gw, keras
+    >>> block = keras.Sequential([keras.layers.Dense(4, name="up")], name="block")
+    >>> model = keras.Sequential(
+    ...     [keras.Input((3,)), block, keras.layers.ReLU(name="r")]
+    ... )
+    >>> list(gw.layers(model))
+    ['block', 'block/up', 'r']
+
+    Args:
+        model: A Keras model or layer.
+
+    Returns:
+        The addresses as a sequence; print it for a table.
+    """
+    if not isinstance(model, keras.Layer):
+        raise GradwatchError(
+            "`model` must be a Keras 3 model or layer. Received: "
+            f"{type(model).__name__}."
+        )
+    tree = walk(model)
+    infos = []
+    for address, node in tree.layers.items():
+        own = [w for w in tree.weights.values() if w.layer == address]
+        infos.append(
+            LayerInfo(
+                address,
+                type(node.layer).__name__,
+                tuple(w.address for w in own),
+                sum(int(keras.ops.size(w.variable)) for w in own),
+                any(w.trainable for w in own),
+            )
+        )
+    top = [w.address for w in tree.weights.values() if not w.layer]
+    return Layers(model.name, infos, top)

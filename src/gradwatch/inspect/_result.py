@@ -1,0 +1,269 @@
+"""The result of inspecting: gradients by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+
+from .._errors import AddressError, GradwatchError, closest, counted, quoted
+from ..backends import Sparse, current
+from ..capture import Entry, Reason
+from ..show import plot_flow, table_html, table_rich, table_text
+from ..summarise import Row, summarise_array, summarise_rows
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+class Gradients(Mapping[str, Any]):
+    """Gradients by name: a mapping from address to tensor, and a table when printed.
+
+    Example:
+    >>> import gradwatch as gw, keras, numpy as np
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, name="a")])
+    >>> model.compile(loss="mse")
+    >>> g = gw.gradients(model, np.ones((4, 3)), np.zeros((4, 2)))
+    >>> tuple(g["a/kernel"].shape)
+    (3, 2)
+    >>> g.missing
+    {}
+
+    Attributes:
+        target: What was differentiated, in words.
+        value: Its value, a tensor.
+        outputs: The model's outputs in the same pass, by name.
+    """
+
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        *,
+        target: str,
+        value: Any,
+        outputs: Mapping[str, Any] | None = None,
+        x: Any = None,
+    ) -> None:
+        self.target = target
+        self.value = value
+        self.outputs = dict(outputs or {})
+        self._entries = {entry.name: entry for entry in entries}
+        self._x = x
+
+    # by name --------------------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> Any:
+        """Returns a gradient by its address, or a unique last part of it; dense."""
+        entry = self._entry(name)
+        if entry.gradient is None:
+            raise AddressError(
+                f"There is no gradient for {entry.name!r}. {entry.reason}"
+            )
+        if isinstance(entry.gradient, Sparse):
+            return current().dense(entry.gradient)
+        return entry.gradient
+
+    def __iter__(self) -> Iterator[str]:
+        return (n for n, entry in self._entries.items() if entry.gradient is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, name: object) -> bool:
+        entry = self._entries.get(name) if isinstance(name, str) else None
+        return entry is not None and entry.gradient is not None
+
+    def _entry(self, name: str) -> Entry:
+        if name in self._entries:
+            return self._entries[name]
+        names = list(self._entries)
+        if not isinstance(name, str):
+            raise AddressError(
+                f"A gradient is asked for by name. Received: {name!r}. The names are "
+                f"{quoted(names)}."
+            )
+        calls = [n for n in names if n.startswith(f"{name}@")]
+        if calls:
+            raise AddressError(
+                f"{name!r} was called {counted(len(calls), 'time')}, and each call has "
+                f"its own gradient. Ask for one of {quoted(calls)}, or for "
+                f"`.total({name!r})`, their sum."
+            )
+        parts = [n for n in names if n.startswith(f"{name}[")]
+        if parts:
+            raise AddressError(
+                f"{name!r} gives {counted(len(parts), 'tensor')}. Ask for one of "
+                f"{quoted(parts)}."
+            )
+        ends = [n for n in names if n.endswith("/" + name)]
+        if len(ends) == 1:
+            return self._entries[ends[0]]
+        if ends:
+            raise AddressError(
+                f"{name!r} is the last part of {len(ends)} names: {quoted(ends)}. Ask "
+                "for one of these."
+            )
+        near = closest(name, names)
+        hint = f" Closest: {quoted(near)}." if near else ""
+        raise AddressError(
+            f"There is no gradient of that name. Received: {name!r}. This result has "
+            f"{counted(len(names), 'name')}.{hint} Ask for more with `wrt=`."
+        )
+
+    @property
+    def missing(self) -> dict[str, Reason]:
+        """Why there is no gradient, for each name that has none."""
+        return {n: e.reason for n, e in self._entries.items() if e.reason is not None}
+
+    def activation(self, name: str) -> Any:
+        """Returns the activation (or input) itself, from the same pass."""
+        entry = self._entry(name)
+        if entry.value is None:
+            raise AddressError(
+                f"There is no activation of that name. Received: {name!r}, a "
+                f"{entry.kind}. Activations are kept for "
+                "`wrt=gradwatch.activations(…)`."
+            )
+        return entry.value
+
+    def total(self, name: str) -> Any:
+        """Returns the sum of the gradients of all calls of a layer."""
+        calls = [
+            n for n in self if n.startswith(f"{name}@") and "/" not in n[len(name) :]
+        ]
+        if not calls:
+            return self[name]
+        shapes = {tuple(self[n].shape) for n in calls}
+        if len(shapes) > 1:
+            raise GradwatchError(
+                f"The calls of {name!r} must have one shape to be added up. Received: "
+                f"{sorted(shapes)}. Take them one by one: {quoted(calls)}."
+            )
+        total = self[calls[0]]
+        for n in calls[1:]:
+            total = total + self[n]
+        return total
+
+    def is_sparse(self, name: str) -> bool:
+        """Tells whether the backend gave this gradient as rows, not as a whole."""
+        return isinstance(self._entry(name).gradient, Sparse)
+
+    def sparse(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the rows of a gradient that are not zero: their indices and values.
+
+        Each index comes once, in order: rows that were looked up several times are
+        added up, on every backend.
+        """
+        gradient = self._entry(name).gradient
+        if not isinstance(gradient, Sparse):
+            dense = _numpy(self[name])
+            rows = np.flatnonzero(np.any(dense.reshape(len(dense), -1) != 0, axis=1))
+            return rows, dense[rows]
+        indices, values = _numpy(gradient.indices), _numpy(gradient.values)
+        unique, inverse = np.unique(indices, return_inverse=True)
+        added = np.zeros((len(unique), *values.shape[1:]), values.dtype)
+        np.add.at(added, inverse, values)
+        return unique, added
+
+    # further use ----------------------------------------------------------------------
+
+    def summary(self) -> list[Row]:
+        """Returns a row of numbers for each name, missing ones included."""
+        self._require_values()
+        return [self._row(entry) for entry in self._entries.values()]
+
+    def _row(self, entry: Entry) -> Row:
+        name, kind, gradient = entry.name, entry.kind, entry.gradient
+        if gradient is None:
+            return Row.absent(name, kind, entry.shape, entry.dtype, str(entry.reason))
+        if isinstance(gradient, Sparse):
+            indices, values = _numpy(gradient.indices), _numpy(gradient.values)
+            return summarise_rows(name, kind, indices, values, gradient.shape)
+        return summarise_array(name, kind, _numpy(gradient))
+
+    def to_numpy(self) -> dict[str, np.ndarray]:
+        """Returns the gradients as NumPy arrays, by name; missing ones left out."""
+        self._require_values()
+        return {name: _numpy(self[name]) for name in self}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns what `print` shows, as plain numbers and strings."""
+        return {
+            "target": self.target,
+            "value": float(_numpy(self.value)),
+            "rows": [row.to_dict() for row in self.summary()],
+            "missing": {name: str(reason) for name, reason in self.missing.items()},
+        }
+
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """Draws the gradient flow along depth.
+
+        Args:
+            ax: Axes to draw into; a new figure if left out.
+
+        Returns:
+            The matplotlib figure. Needs `pip install "gradwatch[plot]"`.
+        """
+        order = sorted(self._entries.values(), key=lambda entry: entry.depth)
+        rows = [self._row(entry) for entry in order]
+        return plot_flow(rows, title=f"Gradient flow of the {self.target}", ax=ax)
+
+    def _require_values(self) -> None:
+        for entry in self._entries.values():
+            gradient = entry.gradient
+            tensor = gradient.values if isinstance(gradient, Sparse) else gradient
+            if tensor is not None and not current().is_eager(tensor):
+                raise GradwatchError(
+                    "Numbers exist once the function runs. Received: gradients taken "
+                    "while a `tf.function` is traced. Return `g[name]` from it, or "
+                    "print outside."
+                )
+
+    # display --------------------------------------------------------------------------
+
+    def _title(self) -> str:
+        return f"Gradients of the {self.target} = {float(_numpy(self.value)):.6g}"
+
+    def _footer(self) -> list[str]:
+        lines = []
+        for path, tensor in keras.tree.flatten_with_path(self._x):
+            array = _numpy(tensor) if tensor is not None else np.zeros(0)
+            if array.dtype.kind not in "fV":
+                continue
+            bad = int(np.size(array) - np.isfinite(array.astype("float32")).sum())
+            if bad:
+                where = "x" + "".join(f"[{p}]" for p in path)
+                lines.append(
+                    f"The data holds {bad:,} non-finite of {array.size:,} numbers "
+                    f"in {where}."
+                )
+        return lines
+
+    def __str__(self) -> str:
+        try:
+            self._require_values()
+        except GradwatchError:
+            return f"<Gradients of the {self.target}, symbolic: {quoted(self)}>"
+        return table_text(self.summary(), title=self._title(), footer=self._footer())
+
+    __repr__ = __str__
+
+    def __rich__(self) -> Any:
+        """Shows colours when printed by rich."""
+        return table_rich(self.summary(), title=self._title(), footer=self._footer())
+
+    def _repr_html_(self) -> str:
+        return table_html(self.summary(), title=self._title(), footer=self._footer())
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+def _numpy(tensor: Any) -> np.ndarray:
+    return np.asarray(keras.ops.convert_to_numpy(tensor))

@@ -1,0 +1,220 @@
+"""A tape for custom training loops, which knows names."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+
+from .._errors import GradwatchError, TargetError
+from ..backends import current
+from ..capture import Entry, Facts, Leaf, Session, absent, entries, not_recorded
+from ..select import (
+    NOTHING,
+    Activations,
+    Inputs,
+    Selection,
+    Tree,
+    Weights,
+    Wrt,
+    resolve,
+    selectors,
+    walk,
+)
+from ._result import Gradients
+
+
+class Tape:
+    """Records a forward pass of your own, and gives gradients by name.
+
+    For custom training loops on TensorFlow and torch. It is a persistent tape: it may
+    be asked several times, for several targets, and `tape.gradient(loss, variables)`
+    works as that of `tf.GradientTape` does. What runs inside runs for real: unlike
+    `gradients`, it updates moving averages and seeds as the loop always did.
+
+    Example:
+    >>> import gradwatch as gw, keras, numpy as np
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, name="a")])
+    >>> x = keras.ops.ones((4, 3))
+    >>> if keras.backend.backend() != "jax":
+    ...     with gw.Tape(model, wrt=[gw.weights(), gw.activations("a")]) as tape:
+    ...         loss = keras.ops.mean(model(x) ** 2)
+    ...     names = list(tape.gradients(loss))
+    ... else:  # JAX differentiates functions: use `gw.gradients`
+    ...     names = ["a/kernel", "a/bias", "a"]
+    >>> names
+    ['a/kernel', 'a/bias', 'a']
+
+    Args:
+        model: The model whose weights and activations are named. None, when only
+            plain variables are asked for.
+        wrt: As in `gradients`. Default: every trainable weight.
+
+    Raises:
+        GradwatchError: On JAX, which has no tape.
+    """
+
+    def __init__(self, model: keras.Layer | None = None, *, wrt: Wrt = None) -> None:
+        if not current().HAS_TAPE:
+            raise GradwatchError(
+                "`Tape` needs a backend that records operations as they run. "
+                "Received: JAX, which differentiates functions. Use "
+                "`gradwatch.gradients(model, x, y, wrt=…)`, which gives the same names "
+                "and values."
+            )
+        self._model = model
+        self._weights = [s for s in selectors(wrt) if isinstance(s, Weights)]
+        self._taps = [s for s in selectors(wrt) if isinstance(s, Activations)]
+        _refuse(wrt)
+        self._native: Any = None
+        self._session: Session | None = None
+        self._open = contextlib.ExitStack()
+
+    def __enter__(self) -> Tape:
+        if self._native is not None:
+            raise GradwatchError(
+                "A `Tape` records one `with` block. Received: a second one. Make a new "
+                "`gradwatch.Tape(model)` for each step."
+            )
+        native = current().Tape()
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(native)
+            if self._model is not None:
+                tree = walk(self._model)
+                for node in self._chosen(tree).weights.values():
+                    if not node.trainable:
+                        native.watch(node.variable)
+                session = Session(tree, self._tapped(tree), native.recorder)
+                stack.enter_context(session.open())
+                self._session = session
+            self._open = stack.pop_all()
+        self._native = native
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self._open.__exit__(*exception)
+
+    def _chosen(self, tree: Tree) -> Selection:
+        """The weights; an unbuilt model has some only after its first call."""
+        unknown = not self._weights or not tree.weights
+        return NOTHING if unknown else resolve(self._weights, tree)
+
+    def _tapped(self, tree: Tree) -> Selection:
+        return resolve(self._taps, tree) if self._taps else NOTHING
+
+    def watch(self, tensor: Any) -> None:
+        """Makes a plain tensor differentiable, as `tf.GradientTape.watch` does."""
+        self._entered().watch_tensor(tensor)
+
+    def gradient(self, target: Any, sources: Any) -> Any:
+        """Returns gradients in the structure of `sources`, as `tf.GradientTape` does.
+
+        Args:
+            target: A tensor computed inside the tape.
+            sources: Variables or tensors, in any structure.
+        """
+        native = self._entered()
+        found = native.native_gradient(target, keras.tree.flatten(sources))
+        return keras.tree.pack_sequence_as(sources, found)
+
+    def gradients(
+        self, target: Any, variables: Mapping[str, Any] | None = None
+    ) -> Gradients:
+        """Returns the gradients of a target by name.
+
+        Args:
+            target: One number computed inside the tape, such as the loss.
+            variables: Plain variables or tensors by name; without them, what `wrt`
+                selected.
+
+        Raises:
+            TargetError: When the target is not one number.
+        """
+        native = self._entered()
+        _require_number(target)
+        if variables is not None:
+            found = _plain(native, target, variables)
+        elif self._session is not None:
+            found = self._named(native, target, self._session)
+        else:
+            raise GradwatchError(
+                "`tape.gradients` must know what to name. Received: neither a model "
+                "nor variables. Write `gradwatch.Tape(model)`, or "
+                "`tape.gradients(target, {'w': w})`."
+            )
+        return Gradients(found, target="target", value=native.detached(target))
+
+    def _named(self, native: Any, target: Any, session: Session) -> list[Entry]:
+        tree = walk(session.tree.model)  # again: the first call may have built it
+        weights = self._chosen(tree)
+        recorder = native.recorder
+        sources: dict[Leaf, Any] = {
+            Leaf("weight", name): node.variable
+            for name, node in weights.weights.items()
+        }
+        facts = session.facts
+        for leaf, variable in sources.items():
+            facts.specs[leaf] = (tuple(variable.shape), variable.dtype)
+        sources |= recorder.leaves
+        found = native.gradient(target, list(sources.values()))
+        gradients = dict(zip(sources, found, strict=True))
+        return [
+            *entries(
+                facts, gradients, recorder.kept, lambda leaf: not_recorded(leaf, facts)
+            ),
+            *absent(weights, tree, facts),
+            *absent(self._tapped(tree), tree, facts),
+        ]
+
+    def _entered(self) -> Any:
+        if self._native is None:
+            raise GradwatchError(
+                "A `Tape` has gradients once it has recorded something. Received: a "
+                "tape that was never entered. Run the forward pass inside "
+                "`with gradwatch.Tape(model) as tape:`."
+            )
+        return self._native
+
+
+def _refuse(wrt: Wrt) -> None:
+    for selector in selectors(wrt):
+        if isinstance(selector, Inputs):
+            raise GradwatchError(
+                "`wrt` of a `Tape` takes weights and activations. Received: "
+                "`gradwatch.inputs()`. Watch your own tensor: `tape.watch(x)` inside "
+                "the block, then `tape.gradients(loss, {'x': x})`."
+            )
+        if isinstance(selector, Weights) and selector.per_call:
+            raise GradwatchError(
+                "`wrt` of a `Tape` takes whole weights. Received: "
+                "`weights(per_call=True)`, which needs a pass of its own. Use "
+                "`gradwatch.gradients`."
+            )
+
+
+def _require_number(target: Any) -> None:
+    shape = getattr(target, "shape", None)
+    if shape is None:
+        raise TargetError(
+            "`target` must be a tensor computed inside the tape. Received: "
+            f"{target!r} of type {type(target).__name__}."
+        )
+    if math.prod(tuple(shape)) != 1:
+        raise TargetError(
+            f"`target` must be one number. Received: shape {tuple(shape)}. Reduce it "
+            "inside the tape with `keras.ops.mean` or `keras.ops.sum`."
+        )
+
+
+def _plain(native: Any, target: Any, variables: Mapping[str, Any]) -> list[Entry]:
+    facts = Facts()
+    leaves = [Leaf("weight", name) for name in variables]
+    for leaf, source in zip(leaves, variables.values(), strict=True):
+        dtype = keras.backend.standardize_dtype(source.dtype)
+        facts.specs[leaf] = (tuple(source.shape), dtype)
+    found = native.gradient(target, list(variables.values()))
+    gradients = dict(zip(leaves, found, strict=True))
+    return entries(facts, gradients, {}, lambda leaf: not_recorded(leaf, facts))

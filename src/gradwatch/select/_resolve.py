@@ -1,0 +1,274 @@
+"""From selectors to a selection: the very weights and taps that are asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import keras
+
+from .._errors import AddressError, GradwatchError
+from ._patterns import (
+    Pattern,
+    ambiguous,
+    by_index,
+    glob_regex,
+    is_glob,
+    layer_addresses,
+    matching,
+    unknown,
+)
+from ._selectors import Activations, Inputs, Weights, Wrt
+from ._tree import Tree, WeightNode
+
+_SUFFIX = re.compile(r"(?P<base>.+?)(?:@(?P<call>\d+))?(?P<path>(?:\[[^\[\]]+\])*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Tap:
+    """One place to tap: a layer, a side of it, and perhaps one call or one tensor."""
+
+    address: str
+    at: str
+    call: int | None = None
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What is asked for, resolved against one model."""
+
+    weights: dict[str, WeightNode]
+    per_call: frozenset[str]
+    taps: tuple[Tap, ...]
+    inputs: tuple[Pattern, ...]
+    frozen: dict[str, WeightNode]
+
+
+NOTHING = Selection({}, frozenset(), (), (), {})
+
+
+def resolve(wrt: Wrt, tree: Tree) -> Selection:
+    """Finds what `wrt` means in a model.
+
+    Raises:
+        AddressError: When a pattern matches nothing or is ambiguous.
+        GradwatchError: When `wrt` holds something that is not a selector.
+    """
+    chosen: dict[str, WeightNode] = {}
+    per_call: set[str] = set()
+    frozen: dict[str, WeightNode] = {}
+    taps: dict[Tap, None] = {}
+    wanted_inputs: list[Pattern] = []
+    for selector in selectors(wrt):
+        if isinstance(selector, Weights):
+            found = _weights(selector.pattern, tree)
+            if selector.pattern is None:
+                frozen |= {n: w for n, w in found.items() if not w.trainable}
+                found = {n: w for n, w in found.items() if w.trainable}
+            chosen |= found
+            per_call |= set(found) if selector.per_call else set()
+        elif isinstance(selector, Activations):
+            taps |= dict.fromkeys(_taps(selector, tree))
+        else:
+            wanted_inputs.append(selector.pattern)
+    in_order = {name: node for name, node in tree.weights.items() if name in chosen}
+    frozen = {name: node for name, node in frozen.items() if name not in chosen}
+    return Selection(
+        in_order, frozenset(per_call), tuple(taps), tuple(wanted_inputs), frozen
+    )
+
+
+def selectors(wrt: Wrt) -> list[Weights | Activations | Inputs]:
+    """Returns the selectors of a `wrt` argument as a list; None means all weights."""
+    if wrt is None:
+        return [Weights()]
+    items = [wrt] if isinstance(wrt, Weights | Activations | Inputs) else wrt
+    if not isinstance(items, list | tuple):
+        raise GradwatchError(_not_a_selector(items))
+    if not items:
+        raise GradwatchError(
+            "`wrt` must hold at least one selector. Received: an empty list. Leave "
+            "it out for every trainable weight."
+        )
+    for item in items:
+        if not isinstance(item, Weights | Activations | Inputs):
+            raise GradwatchError(_not_a_selector(item))
+    return list(items)
+
+
+def _not_a_selector(item: object) -> str:
+    name = repr(item) if isinstance(item, str | int | re.Pattern) else "…"
+    shown = repr(item) if len(repr(item)) < 80 else type(item).__name__
+    return (
+        "`wrt` must say whether weights, activations or inputs are meant. Received: "
+        f"{shown}. Write `gradwatch.weights({name})` for the weights of a layer, "
+        f"`gradwatch.activations({name})` for its output, `gradwatch.inputs()` for "
+        "the model's inputs, or a list of these."
+    )
+
+
+# weights ------------------------------------------------------------------------------
+
+
+def _weights(pattern: Pattern, tree: Tree) -> dict[str, WeightNode]:
+    if not tree.weights:
+        raise AddressError(
+            "`wrt` asks for weights, so the model must have some. Received: "
+            f"{tree.model.name!r}, which has none. Ask for `gradwatch.activations()` "
+            "or `gradwatch.inputs()`."
+        )
+    learnable = {n: w for n, w in tree.weights.items() if w.learnable}
+    if pattern is None:
+        return learnable
+    if isinstance(pattern, list | tuple):
+        found: dict[str, WeightNode] = {}
+        for item in pattern:
+            found |= _weights(item, tree)
+        return found
+    if isinstance(pattern, int) and not isinstance(pattern, bool):
+        name = by_index(pattern, list(learnable), "wrt", "weight")
+        return {name: learnable[name]}
+    if isinstance(pattern, str | re.Pattern):
+        return _weights_by_name(pattern, tree, learnable)
+    return _below(layer_addresses(pattern, tree, "wrt"), tree, learnable)
+
+
+def _weights_by_name(
+    pattern: str | re.Pattern[str], tree: Tree, learnable: dict[str, WeightNode]
+) -> dict[str, WeightNode]:
+    if isinstance(pattern, str) and pattern in tree.weights:
+        return {pattern: tree.weights[pattern]}
+    if isinstance(pattern, str) and (pattern in tree.layers or pattern in tree.aliases):
+        return _below([tree.aliases.get(pattern, pattern)], tree, learnable)
+    if isinstance(pattern, re.Pattern) or is_glob(pattern):
+        names = matching(pattern, list(learnable))
+        if isinstance(pattern, str):
+            regex = glob_regex(pattern)
+            above = [a for a in tree.layers if regex.fullmatch(a)]
+            names += list(_below(above, tree, learnable, strict=False))
+        if names:
+            return {n: w for n, w in learnable.items() if n in set(names)}
+        text = pattern if isinstance(pattern, str) else pattern.pattern
+        raise AddressError(_unknown_weight(text, tree))
+    as_weight = matching(pattern, list(tree.weights))
+    as_layer = matching(pattern, list(tree.layers))
+    if len(as_weight) + len(as_layer) > 1:
+        raise AddressError(ambiguous(pattern, [*as_weight, *as_layer], "wrt"))
+    if as_weight:
+        return {as_weight[0]: tree.weights[as_weight[0]]}
+    if as_layer:
+        return _below(as_layer, tree, learnable)
+    raise AddressError(_unknown_weight(pattern, tree))
+
+
+def _unknown_weight(text: str, tree: Tree) -> str:
+    names = [*tree.weights, *(a for a in tree.layers if _owns_weights(a, tree))]
+    message = unknown(text, names, "weight", tree, "wrt")
+    return message.replace(
+        f"none of the {len(names)} weights", f"none of the {len(tree.weights)} weights"
+    )
+
+
+def _owns_weights(address: str, tree: Tree) -> bool:
+    return any(
+        w.layer == address or w.layer.startswith(address + "/")
+        for w in tree.weights.values()
+    )
+
+
+def _below(
+    addresses: Iterable[str],
+    tree: Tree,
+    learnable: dict[str, WeightNode],
+    *,
+    strict: bool = True,
+) -> dict[str, WeightNode]:
+    """Returns the weights of these layers and of all their sublayers.
+
+    A sublayer that is shared has its home elsewhere in the tree, so the layers are
+    walked, not their addresses.
+    """
+    inside: set[int] = set()
+    addresses = list(addresses)
+    for address in addresses:
+        layer = tree.layers[address].layer
+        variables = layer.variables if isinstance(layer, keras.Layer) else ()
+        if strict and not variables:
+            raise AddressError(
+                "`wrt` asks for the weights of a layer that has none. Received: "
+                f"{address!r} ({type(layer).__name__}). Use "
+                f"`gradwatch.activations({address!r})` for its output."
+            )
+        inside |= {id(v) for v in variables}
+    return {n: w for n, w in learnable.items() if id(w.variable) in inside}
+
+
+# activations --------------------------------------------------------------------------
+
+
+def _taps(selector: Activations, tree: Tree) -> list[Tap]:
+    taps: list[Tap] = []
+    patterns = (
+        selector.pattern
+        if isinstance(selector.pattern, list | tuple)
+        else [selector.pattern]
+    )
+    for pattern in patterns:
+        base, call, path = split_suffix(pattern, tree)
+        for address in layer_addresses(base, tree, "wrt"):
+            taps.append(Tap(address, selector.at, call, path))
+    return taps
+
+
+def split_suffix(pattern: Pattern, tree: Tree) -> tuple[Pattern, int | None, str]:
+    """Splits `conv@2[1]` into the layer, the call and the place in the structure."""
+    if not isinstance(pattern, str) or pattern in tree.layers:
+        return pattern, None, ""
+    parts = _SUFFIX.fullmatch(pattern)
+    if parts is None:
+        return pattern, None, ""
+    call = int(parts["call"]) if parts["call"] else None
+    if call == 0:
+        raise AddressError(
+            f"`wrt` counts the calls of a layer from 1. Received: {pattern!r}. The "
+            f"first call is '{parts['base']}@1'."
+        )
+    return parts["base"], call, parts["path"]
+
+
+def matching_inputs(patterns: Iterable[Pattern], names: list[str]) -> list[str]:
+    """Returns the model inputs that the patterns ask for.
+
+    Names are `inputs` for a single tensor and `inputs[key]` for a structure; a pattern
+    may also be the bare key.
+
+    Raises:
+        AddressError: When a pattern matches no input.
+    """
+    found: set[str] = set()
+    keys = {re.sub(r"^inputs\[(.*)\]$", r"\1", name): name for name in names}
+    for pattern in patterns:
+        if pattern is None:
+            found |= set(names)
+        elif isinstance(pattern, list | tuple):
+            found |= set(matching_inputs(pattern, names))
+        elif isinstance(pattern, int) and not isinstance(pattern, bool):
+            found.add(by_index(pattern, names, "wrt", "input"))
+        elif isinstance(pattern, str | re.Pattern):
+            hits = matching(pattern, names)
+            hits = hits or [keys[key] for key in matching(pattern, list(keys))]
+            if not hits:
+                raise AddressError(
+                    "`wrt` must name an input of the model. Received: inputs("
+                    f"{pattern!r}). The inputs of this call are {names}. "
+                    "`gradwatch.inputs()` selects them all."
+                )
+            found |= set(hits)
+        else:
+            raise AddressError(
+                "`wrt` must name an input by its key, position or a pattern. "
+                f"Received: inputs({pattern!r}). The inputs of this call are {names}."
+            )
+    return [name for name in names if name in found]

@@ -1,0 +1,141 @@
+"""Draws the flow plot: lines, markers, edge marks and the legend."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from gradwatch.summarise import Row
+
+from . import palette
+from ._figure import new_figure
+from ._flow_axis import FlowAxis
+from ._marks import Mark, Stretch, marks_of
+
+# The marker, colour and words of each group of gradients.
+_GROUPS = {
+    "weight": ("o", palette.BLUE, "weight"),
+    "vector": ("D", palette.ORANGE, "bias or scale"),
+    "activation": ("s", palette.GREEN, "activation"),
+    "input": ("^", palette.PURPLE, "input"),
+}
+_TRENDS = ("weight", "activation")  # groups whose markers a thin line connects
+
+
+def draw_flow(rows: Sequence[Row], title: str, ax: Axes | None) -> Figure:
+    """Returns the figure of `plot_flow`, which has checked the rows."""
+    marks, kinds = marks_of(rows)
+    if ax is None:
+        with new_figure(*FlowAxis.size(marks, kinds)) as figure:
+            handles = _draw(figure.add_subplot(), marks, kinds, title)
+            columns = min(len(handles), 7)
+            figure.legend(handles=handles, loc="outside lower center", ncols=columns)
+        return figure
+    owner = ax.get_figure(root=True)
+    if owner is None:
+        raise ValueError(
+            "`ax` must belong to a figure. Received: axes that were removed from "
+            "theirs. Pass axes of a figure, or none."
+        )
+    ax.legend(handles=_draw(ax, marks, kinds, title), fontsize="small")
+    return owner
+
+
+def _draw(
+    ax: Axes, marks: Sequence[Mark], kinds: Sequence[Stretch], title: str
+) -> list[Line2D]:
+    """Draws everything but the legend, whose entries it returns."""
+    axis = FlowAxis(ax, marks, kinds)
+    for kind in kinds:
+        inside = [mark for mark in marks if kind.first <= mark.place <= kind.last]
+        for group in _TRENDS:
+            _draw_trend(axis, group, [mark for mark in inside if mark.group == group])
+    handles = []
+    for group in dict.fromkeys(mark.group for mark in marks):
+        members = [mark for mark in marks if mark.group == group]
+        handles.append(_draw_group(axis, group, members))
+    handles += _draw_edges(axis, marks)
+    axis.finish(title)
+    return handles
+
+
+def _look(group: str) -> tuple[str, str, str]:
+    return _GROUPS.get(group, ("P", palette.SKY, group))
+
+
+def _draw_trend(axis: FlowAxis, group: str, marks: Sequence[Mark]) -> None:
+    """Connects the markers of one group; a gradient without a value breaks the line."""
+    values = [math.nan if mark.typical is None else mark.typical for mark in marks]
+    line = axis.xy([mark.place for mark in marks], values)
+    axis.ax.plot(*line, color=_look(group)[1], alpha=0.35, linewidth=1.2, zorder=2)
+
+
+def _draw_group(axis: FlowAxis, group: str, marks: Sequence[Mark]) -> Line2D:
+    marker, colour, words = _look(group)
+    drawn = [(m.place, m.typical, m.largest) for m in marks if m.typical and m.largest]
+    reach = LineCollection(
+        [
+            list(zip(*axis.xy((place, place), (typical, largest)), strict=True))
+            for place, typical, largest in drawn
+        ],
+        colors=colour,
+        linewidths=1 + 1.5 * axis.dots,
+        alpha=0.4,
+        zorder=3,
+    )
+    axis.ax.add_collection(reach, autolim=False)
+    style: dict[str, Any] = {
+        "linestyle": "none",
+        "marker": marker,
+        "markersize": (4 if marker == "D" else 5) * max(0.7, axis.dots),
+        "markerfacecolor": colour,
+        "markeredgecolor": "white",
+        "markeredgewidth": 0.5,
+    }
+    points = axis.xy([place for place, *_ in drawn], [middle for _, middle, _ in drawn])
+    axis.ax.plot(*points, **style, zorder=4)
+    return Line2D([], [], **{**style, "markersize": 6}, label=words)
+
+
+def _draw_edges(axis: FlowAxis, marks: Sequence[Mark]) -> list[Line2D]:
+    """Draws what has no place on a log scale, and returns its legend entries."""
+    hollow = {
+        "marker": "o",
+        "markerfacecolor": "white",
+        "markeredgecolor": palette.INK,
+        "markersize": 5,
+    }
+    cross = {
+        "marker": "x",
+        "markeredgecolor": palette.ALARM,
+        "markersize": 6,
+        "markeredgewidth": 1.8,
+    }
+    tick = {
+        "marker": "|" if axis.named else "_",
+        "markeredgecolor": palette.MUTED,
+        "markersize": 7,
+        "markeredgewidth": 1.6,
+    }
+    kinds: list[tuple[str, Literal[0, 1], dict[str, Any], list[Mark]]] = [
+        ("all zero", 0, hollow, [m for m in marks if m.state == "zero"]),
+        ("NaN or ∞", 1, cross, [m for m in marks if m.alarm]),
+        ("no gradient", 0, tick, [m for m in marks if m.state == "missing"]),
+        ("no elements", 0, tick, [m for m in marks if m.state == "empty"]),
+    ]
+    handles = []
+    for words, end, style, members in kinds:
+        if members:
+            points = axis.xy([m.place for m in members], [float(end)] * len(members))
+            style = {**style, "linestyle": "none"}
+            axis.ax.plot(
+                *points, **style, transform=axis.edge(end), clip_on=False, zorder=5
+            )
+            handles.append(Line2D([], [], **style, label=words))
+    return handles

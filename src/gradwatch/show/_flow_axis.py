@@ -1,0 +1,196 @@
+"""The two axes of a flow plot: depth one way, |g| on a log scale the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
+from matplotlib.transforms import Transform, blended_transform_factory, offset_copy
+
+from . import palette
+from ._fold import fold
+from ._marks import Mark, Stretch, blocks_of, spaced, without_common_start
+
+MOST_NAMED = 60  # beyond, a figure with every address is taller than a screen
+INSIDE = 0.11  # inches from an end of the value axis to the marks that lie there
+FLOAT16_VANISHES = 2.0**-25
+VALUES = "|gradient| of one element: mean (marker) to largest (line)"
+# The units of x and y, the place in them, and a shift in points.
+_Where = tuple[tuple[str, str], tuple[float, float], tuple[float, float]]
+DEPTH = "depth: input → output"
+
+
+class FlowAxis:
+    """Where things go on the axes of one flow plot.
+
+    With room for every address, depth runs down the page and the addresses are read
+    like a table. With more gradients than that, depth runs to the right, and blocks
+    of layers are named instead.
+
+    Args:
+        ax: The axes to draw into.
+        marks: What will be drawn.
+        kinds: Where each kind of gradient lies along the depth.
+    """
+
+    def __init__(
+        self, ax: Axes, marks: Sequence[Mark], kinds: Sequence[Stretch]
+    ) -> None:
+        self.ax = ax
+        self.marks = marks
+        self.kinds = kinds
+        width, height = _inches(ax)
+        self.named = len(marks) <= min(MOST_NAMED, height / 0.13)
+        self.dots = min(1.0, (height if self.named else width) / (0.14 * len(marks)))
+        self._labels = max(2, int(width / 0.22))
+        self._last = marks[-1].place
+
+    @staticmethod
+    def size(marks: Sequence[Mark], kinds: Sequence[Stretch]) -> tuple[float, float]:
+        """Returns the width and height of a figure of its own, in inches."""
+        places = len(marks) + 2 * len(kinds)
+        if len(marks) <= MOST_NAMED:
+            return 8.0, 1.6 + 0.21 * max(places, 5)
+        return min(18.0, max(11.0, 0.055 * places)), 5.2
+
+    def xy(self, places: Sequence[float], values: Sequence[float]) -> Any:
+        """Returns places and values in the order x, y."""
+        return (values, places) if self.named else (places, values)
+
+    def edge(self, end: Literal[0, 1]) -> Transform:
+        """Returns the transform for marks at an end of the value axis.
+
+        In it, values are shares of that axis: 0 is the lowest end and 1 the highest,
+        each a little inside, by the same distance on paper whatever the size.
+        """
+        share, data = self.ax.transAxes, self.ax.transData
+        inside = INSIDE if end == 0 else -INSIDE
+        figure = self.ax.get_figure(root=True)
+        if self.named:
+            blend = blended_transform_factory(share, data)
+            return offset_copy(blend, figure, x=inside)
+        return offset_copy(blended_transform_factory(data, share), figure, y=inside)
+
+    def finish(self, title: str) -> None:
+        """Sets scales, limits, ticks, labels and the title."""
+        ax, (low, high) = self.ax, _limits(self.marks)
+        depth: Axis
+        value: Axis
+        if self.named:
+            depth, value = ax.yaxis, ax.xaxis
+            ax.set(xscale="log", xlim=(low, high), xlabel=VALUES)
+            ax.set_ylim(self._last + 0.8, -0.8 if len(self.kinds) == 1 else -1.7)
+            self._name_each()
+        else:
+            depth, value = ax.xaxis, ax.yaxis
+            ax.set(yscale="log", ylim=(low, high), ylabel=VALUES.replace(": ", ":\n"))
+            ax.set(xlim=(-1, self._last + 1), xlabel=DEPTH)
+            self._name_blocks()
+        value.set_major_locator(LogLocator(numticks=12))
+        value.set_minor_locator(NullLocator())
+        value.set_minor_formatter(NullFormatter())
+        value.grid(True, color=palette.FAINT, linewidth=0.6)
+        depth.set_tick_params(length=0)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.set_title(title, loc="left", fontweight="bold", pad=9, parse_math=False)
+        self._show_float16()
+        if len(self.kinds) > 1:
+            self._show_kinds()
+
+    def _name_each(self) -> None:
+        names = fold((mark.name for mark in self.marks), 46)
+        self.ax.set_yticks(
+            [mark.place for mark in self.marks],
+            [names[mark.name] for mark in self.marks],
+            parse_math=False,
+            fontsize=8.5 if self.dots == 1 else 7,
+        )
+        for mark, label in zip(self.marks, self.ax.get_yticklabels(), strict=True):
+            if mark.alarm:
+                label.set_color(palette.ALARM)
+            elif mark.state in ("missing", "empty"):
+                label.set_color(palette.MUTED)
+
+    def _name_blocks(self) -> None:
+        """Names blocks of layers, the largest first, as far as there is room."""
+        labels: list[Stretch] = []
+        for kind in self.kinds:
+            inside = [m for m in self.marks if kind.first <= m.place <= kind.last]
+            blocks = blocks_of(inside)
+            for block in blocks[1::2]:
+                ends = block.first - 0.5, block.last + 0.5
+                self.ax.axvspan(*ends, color=palette.BAND, zorder=0)
+            labels += blocks or [Stretch(m.name, m.place, m.place) for m in inside]
+        shown = spaced(labels, (self._last + 2) / self._labels)
+        start, names = without_common_start([label.label for label in shown])
+        folded = fold(names, 26)
+        self.ax.set_xticks(
+            [(label.first + label.last) / 2 for label in shown],
+            [folded[name] for name in names],
+            rotation=90,
+            parse_math=False,
+            fontsize=8,
+        )
+        if start:
+            self.ax.set_xlabel(f"{start}…, by {DEPTH}", parse_math=False)
+
+    def _show_kinds(self) -> None:
+        """Heads each kind with its name."""
+        where: _Where
+        for kind in self.kinds:
+            if self.named:
+                where = ("axes fraction", "data"), (0, kind.first - 0.9), (4, -3)
+            else:
+                where = ("data", "axes fraction"), (kind.first, 1), (-3, -10)
+            self._write(kind.label, where, fontweight="bold")
+
+    def _show_float16(self) -> None:
+        """Marks where float16 rounds to zero, when some typical value lies below."""
+        typical = [mark.typical for mark in self.marks if mark.typical is not None]
+        if not typical or min(typical) > FLOAT16_VANISHES:
+            return
+        where: _Where
+        style: dict[str, Any] = {"color": palette.MUTED, "fontsize": 7.5}
+        rule: dict[str, Any] = {"color": palette.MUTED, "ls": ":", "lw": 1}
+        if self.named:
+            self.ax.axvline(FLOAT16_VANISHES, **rule)
+            where = ("data", "axes fraction"), (FLOAT16_VANISHES, 0), (3, 3)
+        else:
+            self.ax.axhline(FLOAT16_VANISHES, **rule)
+            where = ("axes fraction", "data"), (1, FLOAT16_VANISHES), (-2, 2)
+            style["ha"] = "right"
+        self._write("zero in float16", where, **style)
+
+    def _write(self, words: str, where: _Where, **style: Any) -> None:
+        units, place, shift = where
+        self.ax.annotate(
+            words, place, shift, xycoords=units, textcoords="offset points", **style
+        )
+
+
+def _inches(ax: Axes) -> tuple[float, float]:
+    figure = ax.get_figure(root=True)
+    box = ax.get_position()
+    width, height = figure.get_size_inches() if figure else (8.0, 6.0)
+    return width * box.width, height * box.height
+
+
+def _limits(marks: Sequence[Mark]) -> tuple[float, float]:
+    """Returns the ends of the value axis, with room for the marks at its edges."""
+    values = [v for m in marks for v in (m.typical, m.largest) if v is not None]
+    if not values:
+        return 1e-8, 1.0
+    low, high = math.log10(min(values)), math.log10(max(values))
+    if high - low < 1:
+        low, high = (low + high - 1) / 2, (low + high + 1) / 2
+    wide, narrow = 0.13 * (high - low), 0.06 * (high - low)
+    left = (
+        wide if any(m.state in ("zero", "missing", "empty") for m in marks) else narrow
+    )
+    right = wide if any(m.alarm for m in marks) else narrow
+    # The last float64 numbers: 10 ** -324 is 0, which no log axis has.
+    return 10 ** max(-323.0, low - left), 10 ** min(308.0, high + right)

@@ -1,0 +1,61 @@
+"""The door to the plots. It does not need matplotlib; what lies behind it does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gradwatch.summarise import Row
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def plot_flow(rows: Sequence[Row], *, title: str, ax: Axes | None = None) -> Figure:
+    """Returns a figure of the gradient along the depth of the model.
+
+    Each gradient is a marker at the mean of |g| and a line up to the largest |g|, on
+    a log scale, in the order of the rows (the input comes first). Means per element
+    are compared, and not norms, because a norm grows with the number of elements: a
+    wide layer would hide that its gradient vanishes. NaN and ∞, exact zeros and
+    missing gradients have marks of their own at the edges.
+
+    The figure is shown by a notebook that gets it as the last value of a cell. It is
+    not known to `pyplot`, so nothing stays open: save it with `figure.savefig(path)`,
+    or pass `ax=plt.gca()` to see it with `plt.show()`.
+
+    Example:
+    >>> import numpy as np
+    >>> from gradwatch.summarise import summarise_array
+    >>> rows = [summarise_array("dense/kernel", "weight", np.ones((3, 2)))]
+    >>> figure = plot_flow(rows, title="gradient flow of 'demo'")
+    >>> figure.axes[0].get_xscale()
+    'log'
+
+    Args:
+        rows: The gradients, in depth order.
+        title: The line above the plot.
+        ax: The axes to draw into; its figure is returned, with size and style as
+            they are. By default a new figure, sized to the number of rows.
+
+    Raises:
+        ValueError: If there are no rows.
+        ImportError: If matplotlib is not installed.
+    """
+    rows = list(rows)
+    if not rows:
+        raise ValueError(
+            "`rows` must hold at least one gradient to plot. Received: none. Select "
+            "some weights, activations or inputs first."
+        )
+    try:
+        from ._flow import draw_flow
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "matplotlib":
+            raise
+        raise ImportError(
+            "Plots need matplotlib. Received: no module of that name in this Python. "
+            'Install it with `pip install "gradwatch[plot]"`.'
+        ) from error
+    return draw_flow(rows, title, ax)

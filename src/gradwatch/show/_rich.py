@@ -1,0 +1,153 @@
+"""A table for a terminal: it measures the room it gets and fits itself into it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from gradwatch.summarise import Row
+
+from ._cells import Cell, Grid, grid_of_rows
+from ._fold import fold
+from .palette import TONES
+
+GAP = 2  # cells between two columns
+LEAST_NAME = 16  # cells an address is never folded below; the others wrap first
+
+# A rule below the head, a rule between sections, and nothing else. Line by line: top,
+# head, head rule, body, section rule, foot rule, foot, bottom.
+_RULES = box.Box("    \n    \n ── \n    \n ── \n ── \n    \n    \n")
+
+# What is tried in turn until the addresses have room: how many digits, which columns
+# go, and how few cells an address may then be folded to.
+_LAYOUTS: tuple[tuple[int, tuple[str, ...], int], ...] = (
+    (4, (), 24),
+    (3, (), 16),
+    (3, ("std",), 16),
+    (3, ("std", "mean"), 16),
+    (3, ("std", "mean", "shape"), 16),
+    (3, ("std", "mean", "shape", "min", "max"), 12),
+    (3, ("std", "mean", "shape", "min", "max", "% zero"), 0),
+)
+
+
+@dataclass(frozen=True)
+class FittedTable:
+    """A rich renderable: the widest of its forms that fits where it is printed."""
+
+    fit: Callable[[int], Grid]
+
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> RenderResult:
+        """Yields the table, then its notes and footer."""
+        yield from _render(self.fit(options.max_width), options.max_width)
+
+
+def table_rich(
+    rows: Sequence[Row], *, title: str, footer: Sequence[str] = ()
+) -> FittedTable:
+    """Returns the coloured table of gradients, to `rich.print` or to yield from rich.
+
+    What is not finite is bold red, a gradient with 90 % zeros or more yellow, and one
+    that is missing dim. The table takes the width of the console it is printed on.
+
+    Example:
+    >>> import rich
+    >>> from gradwatch.summarise import Row
+    >>> row = Row.absent("dense/kernel", "weight", (4, 2), "float32", "frozen")
+    >>> rich.print(table_rich([row], title="gradients"))  # doctest: +ELLIPSIS
+    gradients
+    name...
+
+    Args:
+        rows: The gradients, in the order to show them.
+        title: The line above the table.
+        footer: The lines below it.
+    """
+    return FittedTable(lambda width: fit_rows(rows, title, footer, width))
+
+
+def fit_rows(
+    rows: Sequence[Row], title: str, footer: Sequence[str], width: int
+) -> Grid:
+    """Returns the fullest table of gradients that fits the width."""
+    for digits, hidden, enough in _LAYOUTS:
+        footnote = (f"not shown at this width: {', '.join(hidden)}",) if hidden else ()
+        grid = grid_of_rows(
+            rows,
+            title=title,
+            footer=(*footer, *footnote),
+            digits=digits,
+            hidden=hidden,
+        )
+        names, *others = natural_widths(grid)
+        if width - sum(others) - GAP * len(others) >= min(names, enough):
+            break
+    return grid
+
+
+def natural_widths(grid: Grid) -> list[int]:
+    """Returns how many cells each column would like to have."""
+    records = [record for section in grid.sections for record in section.records]
+    return [
+        max([cell_len(column.heading), *(cell_len(r[i].text) for r in records)])
+        for i, column in enumerate(grid.columns)
+    ]
+
+
+def _render(grid: Grid, width: int) -> Iterator[RenderableType]:
+    if grid.title:
+        yield Text(grid.title, TONES["heading"].terminal)
+    yield _table(grid, width)
+    if not grid.sections:
+        yield Text("nothing to show", TONES["dim"].terminal)
+    if grid.notes:
+        yield Text(f"\n{grid.notes_heading}", TONES["heading"].terminal)
+    for note in grid.notes:
+        yield Padding(Text(f"{note.text}:"), (0, 0, 0, 2))
+        names = Text(", ".join(note.names), TONES["dim"].terminal, overflow="fold")
+        yield Padding(names, (0, 0, 0, 4))
+    if grid.footer:
+        yield Text("\n" + "\n".join(grid.footer))
+
+
+def _table(grid: Grid, width: int) -> Table:
+    first, *others = natural_widths(grid)
+    headings = [cell_len(section.heading) for section in grid.sections]
+    room = width - sum(others) - GAP * len(others)
+    first = min(max(LEAST_NAME, room), max([first, *headings]))
+    # Where even that is too much, rich wraps the widest of the other columns.
+    sizes = [first, *(others if first <= room else [None] * len(others))]
+    table = Table(
+        box=_RULES,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, GAP - 1, 0, 0),
+        header_style=TONES["heading"].terminal,
+    )
+    for column, size in zip(grid.columns, sizes, strict=True):
+        table.add_column(
+            Text(column.heading), justify=column.align, overflow="fold", width=size
+        )
+    records = [record for section in grid.sections for record in section.records]
+    shown = fold((record[0].text for record in records), first)
+    for section in grid.sections:
+        table.add_section()
+        if section.heading:
+            table.add_row(Text(section.heading, TONES["heading"].terminal))
+        for name, *cells in section.records:
+            table.add_row(*map(_text, (replace(name, text=shown[name.text]), *cells)))
+    return table
+
+
+def _text(cell: Cell) -> Text:
+    # A Text and never a str: rich would read "[bold]" in a layer's name as markup.
+    return Text(cell.text, TONES[cell.tone].terminal)

@@ -1,0 +1,160 @@
+"""Tables as plain text, for `print` and for files."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console, RenderableType
+
+from gradwatch.summarise import Row
+
+from . import _format as form
+from ._cells import Cell, Column, Grid, Section
+from ._rich import FittedTable, table_rich
+
+DEFAULT_WIDTH = 100
+NARROWEST = 40  # in less a number would be cut in two; a terminal wraps the line
+# For terminals that cannot show them. One cell for one, where there is a like one.
+_ASCII = str.maketrans({"…": "~", "—": "-", "─": "-", "×": "x", "∞": "inf"})
+
+
+def table_text(
+    rows: Sequence[Row],
+    *,
+    title: str,
+    footer: Sequence[str] = (),
+    width: int | None = None,
+) -> str:
+    """Returns the table of gradients as plain text.
+
+    One line per gradient, in sections by kind; those that are missing stand in their
+    place with dashes, and the reasons below. Long addresses are folded in the middle,
+    and never two to the same text. Columns that do not fit are named in the footer.
+
+    Example:
+    >>> import numpy as np
+    >>> from gradwatch.summarise import Row, summarise_array
+    >>> rows = [
+    ...     summarise_array(
+    ...         "dense/kernel", "weight", np.array([[3.0, 0.0], [0.0, -4]])
+    ...     ),
+    ...     Row.absent(
+    ...         "dense/bias", "weight", (2,), "float32", "frozen, not asked for"
+    ...     ),
+    ... ]
+    >>> print(table_text(rows, title="loss gradients of 'demo'"))
+    loss gradients of 'demo'
+    name          shape   norm     mean    std     min    max  % zero  non-finite
+    ─────────────────────────────────────────────────────────────────────────────
+    weights (2)
+    dense/kernel  2×2    5.000  -0.2500  2.487  -4.000  3.000    50.0           0
+    dense/bias    2          —        —      —       —      —       —           —
+    <BLANKLINE>
+    no gradient (1)
+      frozen, not asked for:
+        dense/bias
+
+    Args:
+        rows: The gradients, in the order to show them.
+        title: The line above the table.
+        footer: The lines below it.
+        width: Cells to fit into. By default those of the terminal when there is one,
+            100 otherwise.
+    """
+    return _printed(table_rich(rows, title=title, footer=footer), width)
+
+
+def plain_table(
+    columns: Sequence[str],
+    records: Sequence[Sequence[str]],
+    *,
+    title: str,
+    footer: Sequence[str] = (),
+    width: int | None = None,
+) -> str:
+    """As `table_text`, but of any words: the first column holds addresses.
+
+    A column whose every entry is a number (or empty) leans to the right.
+
+    Example:
+    >>> print(plain_table(["layer", "weights"], [["conv1", "320"]], title="demo"))
+    demo
+    layer  weights
+    ──────────────
+    conv1      320
+
+    Args:
+        columns: The headings.
+        records: One sequence of words per line, as long as `columns`.
+        title: The line above the table.
+        footer: The lines below it.
+        width: As in `table_text`.
+
+    Raises:
+        ValueError: If a record has more or fewer entries than there are columns.
+    """
+    for record in records:
+        if len(record) != len(columns):
+            raise ValueError(
+                f"`records` must have {len(columns)} entries each, one per column. "
+                f"Received: {tuple(record)!r}. Use an empty string for what is unknown."
+            )
+    numeric = [
+        any(record[i] for record in records)
+        and all(_is_number(record[i]) for record in records)
+        for i in range(len(columns))
+    ]
+    cells = tuple(tuple(Cell(form.printable(word)) for word in r) for r in records)
+    grid = Grid(
+        title=form.printable(title),
+        columns=tuple(
+            Column(form.printable(name), "right" if leans else "left")
+            for name, leans in zip(columns, numeric, strict=True)
+        ),
+        sections=(Section("", cells),) if cells else (),
+        footer=tuple(form.printable(line) for line in footer),
+    )
+    return _printed(FittedTable(lambda _: grid), width)
+
+
+def _is_number(word: str) -> bool:
+    return not word or word.replace(",", "").replace(".", "", 1).isdecimal()
+
+
+def _printed(renderable: RenderableType, width: int | None) -> str:
+    console = Console(
+        file=io.StringIO(),
+        width=max(NARROWEST, _terminal_width() if width is None else width),
+        color_system=None,
+        force_terminal=False,
+        force_jupyter=False,
+        legacy_windows=False,
+        emoji=False,
+        highlight=False,
+    )
+    with console.capture() as capture:
+        console.print(renderable)
+    lines = capture.get().split("\n")
+    return _showable("\n".join(line.rstrip() for line in lines).strip("\n"))
+
+
+def _terminal_width() -> int:
+    # `sys.stdout` is None under pythonw, and need not have `isatty` when replaced.
+    isatty = getattr(sys.stdout, "isatty", None)
+    if isatty is None or not isatty():
+        return DEFAULT_WIDTH
+    return shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns
+
+
+def _showable(text: str) -> str:
+    """Returns the text in characters which printing it will not fail on."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        text = text.translate(_ASCII)
+        return text.encode(encoding, "backslashreplace").decode(encoding)
+    return text

@@ -1,0 +1,181 @@
+"""The loss as a target, exactly as `fit` computes it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+from keras.src.backend import compute_output_spec
+from keras.src.trainers.compile_utils import CompileLoss
+from keras.src.trainers.data_adapters.data_adapter_utils import (
+    class_weight_to_sample_weights,
+)
+
+from .._errors import TargetError
+from ._target import Setting, Target, Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Loss(Target):
+    """Made by `gradwatch.loss`."""
+
+    function: Any = None
+    sample_weight: Any = None
+    class_weight: Mapping[int, float] | None = None
+
+    uses_labels = True
+    training = True  # as in `fit`
+
+    def key(self) -> Hashable:
+        """The loss function; weights are data."""
+        function: Any = self.function
+        try:
+            hash(function)
+        except TypeError:  # a dict or list of losses: told apart by identity
+            function = id(function)
+        return ("loss", function, self.sample_weight is None, not self.class_weight)
+
+    def arrays(self, y: Any, batch_size: int) -> dict[str, Any]:
+        """The weight of each example."""
+        if self.class_weight is not None:
+            if self.sample_weight is not None:
+                raise TargetError(
+                    "`loss` takes either `sample_weight` or `class_weight`, as `fit` "
+                    "does. Received: both. Multiply them into `sample_weight`."
+                )
+            if keras.tree.is_nested(y):
+                raise TargetError(
+                    "`class_weight` needs a model with a single output, as in `fit`. "
+                    "Received: several labels. Use `sample_weight` instead."
+                )
+            return {
+                "sample_weight": class_weight_to_sample_weights(y, self.class_weight)
+            }
+        if self.sample_weight is None:
+            return {}
+        for weight in keras.tree.flatten(self.sample_weight):
+            shape = np.shape(weight)
+            if not shape or shape[0] != batch_size:
+                raise TargetError(
+                    "`sample_weight` must have one weight per example. Received: "
+                    f"shape {shape} for a batch of {batch_size}."
+                )
+        return {"sample_weight": self.sample_weight}
+
+    def value(self, setting: Setting) -> Tensor:
+        """The compiled loss with regularisers, `add_loss` and weights."""
+        model: Any = setting.model
+        value = model._compute_loss(
+            x=setting.x,
+            y=setting.y,
+            y_pred=setting.outputs,
+            sample_weight=setting.arrays.get("sample_weight"),
+            training=setting.training,
+        )
+        shape = tuple(getattr(value, "shape", ()))
+        if value is None or shape != ():
+            raise TargetError(
+                "A loss must be one number. Received: "
+                f"{'nothing' if value is None else f'shape {shape}'} from "
+                f"`{type(model).__name__}.compute_loss`. Reduce it there, for instance "
+                "with `keras.ops.mean`."
+            )
+        return value
+
+    def __str__(self) -> str:
+        if self.function is None:
+            return "loss"
+        name = getattr(self.function, "__name__", None)
+        name = name or getattr(self.function, "name", None) or str(self.function)
+        return f"loss {name}"
+
+
+def loss(
+    function: Any = None,
+    *,
+    sample_weight: Any = None,
+    class_weight: Mapping[int, float] | None = None,
+) -> Target:
+    """The loss: what `model.compile` was given, or another one.
+
+    It has everything in it that `fit` differentiates: regularisers, `add_loss`,
+    sample weights, class weights, loss weights, an overridden `compute_loss`.
+
+    Example:
+    >>> import gradwatch as gw, keras, numpy as np
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    >>> x, y = np.ones((2, 3)), np.ones((2, 1))
+    >>> g = gw.gradients(model, x, y, target=gw.loss("mse", sample_weight=[1.0, 0.0]))
+    >>> list(g)
+    ['dense/kernel', 'dense/bias']
+
+    Args:
+        function: A loss as `model.compile` takes it: a name, a `keras.losses.Loss`, a
+            function of `(y_true, y_pred)`, or a list or dict of these for several
+            outputs. None: the compiled one.
+        sample_weight: One weight per example, as in `fit`.
+        class_weight: A weight for each class, as in `fit`.
+
+    Returns:
+        A target.
+    """
+    return Loss(function, sample_weight, class_weight)
+
+
+def has_loss(model: Any) -> bool:
+    """Whether the model can compute a loss without being told one."""
+    overrides = type(model).compute_loss is not keras.Model.compute_loss
+    return bool(getattr(model, "compiled", False)) or overrides
+
+
+def needs_labels(model: Any, target: Target) -> bool:
+    """Whether the loss of this model looks at labels."""
+    if not isinstance(target, Loss):
+        return False
+    if type(model).compute_loss is not keras.Model.compute_loss:
+        return False  # what an overridden `compute_loss` needs, only it knows
+    if target.function is not None:
+        return True
+    return getattr(model, "_compile_loss", None) is not None
+
+
+@contextlib.contextmanager
+def prepared_loss(model: Any, target: Target, y: Any, outputs: Any) -> Iterator[None]:
+    """Lends the model a built loss for the time of a pass, and takes it back.
+
+    A compiled loss that `fit` has not built yet would be built on first use, and for
+    several outputs that makes metrics: a trace left on the user's model.
+
+    Args:
+        model: The model.
+        target: The target; nothing is done if it is not a loss.
+        y: The specifications of the labels.
+        outputs: A function that gives the specifications of the outputs.
+    """
+    if not isinstance(target, Loss):
+        yield
+        return
+    mine = getattr(model, "_compile_loss", None)
+    lent = mine
+    if target.function is not None:
+        names = getattr(model, "output_names", None)
+        lent = CompileLoss(target.function, output_names=names)
+    elif mine is not None and not mine.built:
+        lent = CompileLoss(
+            mine._user_loss, mine._user_loss_weights, output_names=mine.output_names
+        )
+    if lent is not None and not lent.built and keras.tree.is_nested(y):
+        compute_output_spec(lent, y, outputs())
+    if lent is mine:
+        yield
+        return
+    # The instance dictionary, not setattr: Keras would start tracking the metrics.
+    model.__dict__["_compile_loss"] = lent
+    try:
+        yield
+    finally:
+        model.__dict__["_compile_loss"] = mine

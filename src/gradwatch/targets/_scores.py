@@ -1,0 +1,244 @@
+"""Targets that are read off the outputs: class scores, single outputs, means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+
+from .._errors import TargetError
+from ._target import (
+    Setting,
+    Target,
+    Tensor,
+    choose,
+    in_full_precision,
+    named_outputs,
+    one_number,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassScore(Target):
+    """Made by `gradwatch.class_score`."""
+
+    index: Any
+    output: str | int | None = None
+
+    def key(self) -> Hashable:
+        """The index is data: another class needs no new compilation."""
+        return ("class_score", self.output)
+
+    def arrays(self, y: Any, batch_size: int) -> dict[str, Any]:
+        """One index per example."""
+        index = np.asarray(self.index)
+        if index.dtype.kind not in "iu":
+            raise TargetError(
+                "`class_score` takes whole numbers. Received: "
+                f"{self.index!r}. Give one class index, or one per example."
+            )
+        if index.ndim == 0:
+            index = np.full((batch_size,), index)
+        if index.shape != (batch_size,):
+            raise TargetError(
+                "`class_score` takes one index for all examples or one for each. "
+                f"Received: shape {index.shape} for a batch of {batch_size}."
+            )
+        return {"index": index.astype("int32")}
+
+    def check(self, outputs: Mapping[str, tuple[int, ...]]) -> None:
+        """The chosen output must be [batch, classes] with that class in it."""
+        name = choose(list(outputs), self.output, "output")
+        shape = outputs[name]
+        if len(shape) != 2:
+            raise TargetError(
+                "`class_score` needs an output of shape (batch, classes). Received: "
+                f"output {name!r} of shape {shape}. Pick the place first: "
+                "`target=gradwatch.output(index=(…, class))` or "
+                "`target=lambda out: keras.ops.mean(out[..., class], axis=(1, …))`."
+            )
+        low, high = int(np.min(self.index)), int(np.max(self.index))
+        if low < -shape[1] or high >= shape[1]:
+            raise TargetError(
+                f"`class_score` takes an index below {shape[1]}, the number of "
+                f"classes of output {name!r}. Received: "
+                f"{high if high >= shape[1] else low}."
+            )
+
+    def value(self, setting: Setting) -> Tensor:
+        """The sum over the examples of the chosen score of each."""
+        outputs = named_outputs(setting.model, setting.outputs)
+        scores = outputs[choose(list(outputs), self.output, "output")]
+        index = setting.arrays["index"]
+        index = keras.ops.where(index < 0, index + scores.shape[1], index)
+        # A mask, not a gather: a gather's gradient is sparse on some backends and
+        # its out-of-range behaviour differs.
+        mask = keras.ops.one_hot(index, scores.shape[1], dtype=scores.dtype)
+        return keras.ops.sum(in_full_precision(scores * mask))
+
+    def __str__(self) -> str:
+        where = "" if self.output is None else f", output={self.output!r}"
+        index = self.index if np.ndim(self.index) == 0 else "one per example"
+        return f"class_score({index}{where})"
+
+
+@dataclass(frozen=True, eq=False)
+class Output(Target):
+    """Made by `gradwatch.output`."""
+
+    which: str | int | None = None
+    index: tuple[int, ...] = ()
+
+    def key(self) -> Hashable:
+        """Tells one output or unit from another."""
+        return ("output", self.which, self.index)
+
+    def check(self, outputs: Mapping[str, tuple[int, ...]]) -> None:
+        """The index must be inside the output."""
+        name = choose(list(outputs), self.which, "which")
+        inner = outputs[name][1:]
+        fits = len(self.index) <= len(inner) and all(
+            -size <= i < size for i, size in zip(self.index, inner, strict=False)
+        )
+        if not fits:
+            raise TargetError(
+                "`index` must be a place in the output, without the batch axis. "
+                f"Received: {self.index} for output {name!r} of shape {outputs[name]}."
+            )
+
+    def value(self, setting: Setting) -> Tensor:
+        """The sum over the examples of the chosen number of each."""
+        outputs = named_outputs(setting.model, setting.outputs)
+        name = choose(list(outputs), self.which, "which")
+        value = outputs[name]
+        for place in self.index:
+            value = value[:, place]
+        which = "" if self.which is None else f"{self.which!r}, "
+        return one_number(
+            value,
+            setting.batch_size,
+            f"`output({which}…)`",
+            f"Take one unit with `gradwatch.output({which}index=…)`, a class with "
+            "`gradwatch.class_score(i)`, the mean with `gradwatch.mean_output()`, or "
+            "give a function of the outputs.",
+        )
+
+    def __str__(self) -> str:
+        parts = [] if self.which is None else [repr(self.which)]
+        parts += [f"index={self.index}"] if self.index else []
+        return f"output({', '.join(parts)})"
+
+
+@dataclass(frozen=True, eq=False)
+class MeanOutput(Target):
+    """Made by `gradwatch.mean_output`."""
+
+    which: str | int | None = None
+
+    def key(self) -> Hashable:
+        """Tells one output from another."""
+        return ("mean_output", self.which)
+
+    def value(self, setting: Setting) -> Tensor:
+        """The mean of all numbers of the output."""
+        outputs = named_outputs(setting.model, setting.outputs)
+        chosen = outputs[choose(list(outputs), self.which, "which")]
+        return keras.ops.mean(in_full_precision(chosen))
+
+    def __str__(self) -> str:
+        return f"mean_output({'' if self.which is None else repr(self.which)})"
+
+
+@dataclass(frozen=True, eq=False)
+class Function(Target):
+    """A function of the outputs."""
+
+    function: Callable[[Any], Tensor]
+
+    def key(self) -> Hashable:
+        """The function itself: another function is another pass."""
+        return ("function", self.function)
+
+    def value(self, setting: Setting) -> Tensor:
+        """What the function gives, if that is one number."""
+        return one_number(
+            self.function(setting.outputs),
+            setting.batch_size,
+            "A target function",
+            "Reduce it inside the function, for instance with `keras.ops.mean`, or "
+            "use `gradwatch.class_score(i)` or `gradwatch.mean_output()`.",
+        )
+
+    def __str__(self) -> str:
+        return f"function {getattr(self.function, '__name__', repr(self.function))}"
+
+
+def class_score(
+    index: int | Sequence[int] | np.ndarray, output: str | int | None = None
+) -> Target:
+    """The score of a class: one index for all examples, or one for each.
+
+    It is read off the model's output as it is: logits if the model ends in logits,
+    probabilities if it ends in a softmax. The examples' scores are added up, so each
+    example's activations and inputs get the gradient of that example's own score.
+
+    Example:
+    >>> import gradwatch as gw, keras, numpy as np
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    >>> x = np.ones((2, 3), "float32")
+    >>> g = gw.gradients(model, x, target=gw.class_score([0, 1]), wrt=gw.inputs())
+    >>> g["inputs"].shape[0]
+    2
+
+    Args:
+        index: The class, or one class per example.
+        output: Which output of a model that has several, by name or position.
+
+    Returns:
+        A target.
+    """
+    return ClassScore(index, output)
+
+
+def output(which: str | int | None = None, index: int | tuple[int, ...] = ()) -> Target:
+    """One output of the model, or one unit of it, added up over the examples.
+
+    Example:
+    >>> import gradwatch as gw, keras, numpy as np
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    >>> g = gw.gradients(model, np.ones((2, 3)), target=gw.output(), wrt=gw.inputs())
+    >>> g["inputs"].shape[1]
+    3
+
+    Args:
+        which: Which output of a model that has several, by name or position.
+        index: The unit, when the output has more than one number per example; the
+            batch axis is left out.
+
+    Returns:
+        A target.
+    """
+    place = (index,) if isinstance(index, int) else tuple(index)
+    return Output(which, place)
+
+
+def mean_output(which: str | int | None = None) -> Target:
+    """The mean of everything the model puts out.
+
+    Example:
+    >>> import gradwatch as gw, keras, numpy as np
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(5)])
+    >>> g = gw.gradients(model, np.ones((2, 3)), target=gw.mean_output())
+    >>> list(g)
+    ['dense/kernel', 'dense/bias']
+
+    Args:
+        which: Which output of a model that has several, by name or position.
+
+    Returns:
+        A target.
+    """
+    return MeanOutput(which)

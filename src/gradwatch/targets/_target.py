@@ -1,0 +1,129 @@
+"""What a target is: outputs in, the one number to differentiate out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import keras
+import numpy as np
+
+from .._errors import TargetError, quoted
+
+Tensor = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Everything a target may look at: one forward pass of one model."""
+
+    model: keras.Layer
+    x: Any
+    y: Any
+    outputs: Any
+    batch_size: int
+    training: bool
+    arrays: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Target(ABC):
+    """The number to differentiate. Final classes: one for each function below."""
+
+    uses_labels: bool = False
+    training: bool = False
+    """The mode of the forward pass unless the caller says otherwise."""
+
+    @abstractmethod
+    def key(self) -> Hashable:
+        """Tells targets apart that need a compiled pass of their own."""
+
+    def arrays(self, y: Any, batch_size: int) -> dict[str, Any]:
+        """The part of the target that changes from call to call, as data."""
+        del y, batch_size
+        return {}
+
+    def check(self, outputs: Mapping[str, tuple[int, ...]]) -> None:
+        """Raises a `TargetError` if outputs of these shapes have no such target."""
+
+    @abstractmethod
+    def value(self, setting: Setting) -> Tensor:
+        """The number, in `keras.ops`."""
+
+    @abstractmethod
+    def __str__(self) -> str: ...
+
+
+def named_outputs(model: Any, outputs: Any) -> dict[str, Tensor]:
+    """Names each output tensor: its key, the name in the graph, or its position."""
+    if not keras.tree.is_nested(outputs):
+        return {"output": outputs}
+    flat = keras.tree.flatten_with_path(outputs)
+    names = getattr(model, "output_names", None)
+    is_mapping = isinstance(outputs, dict)
+    if not is_mapping and isinstance(names, list) and len(names) == len(flat):
+        if len(set(names)) == len(names):
+            return {n: t for n, (_, t) in zip(names, flat, strict=True)}
+    return {"/".join(str(p) for p in path): tensor for path, tensor in flat}
+
+
+def choose(names: Sequence[str], which: str | int | None, argument: str) -> str:
+    """Returns the name of the output that is meant.
+
+    Raises:
+        TargetError: When there is no such output, or several and none is named.
+    """
+    names = list(names)
+    if which is None:
+        if len(names) == 1:
+            return names[0]
+        raise TargetError(
+            "The target must be one output of the model. Received: no choice among "
+            f"its {len(names)} outputs {quoted(names)}. Name one: "
+            f"`{argument}={names[0]!r}`."
+        )
+    is_position = isinstance(which, int) and not isinstance(which, bool)
+    if is_position and -len(names) <= int(which) < len(names):
+        return names[int(which)]
+    if str(which) in names:
+        return str(which)
+    raise TargetError(
+        f"`{argument}` must be an output of the model, by name or position. Received: "
+        f"{which!r}. The outputs are {quoted(names)}."
+    )
+
+
+def one_number(value: Tensor, batch_size: int, what: str, ways: str) -> Tensor:
+    """Returns the scalar to differentiate: a scalar as it is, else a batch's sum.
+
+    The sum over examples gives each example its own gradient with respect to its
+    activations and inputs.
+
+    Raises:
+        TargetError: When the value is not one number per call or per example.
+    """
+    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+        raise TargetError(
+            f"{what} must give a tensor. Received: {value!r} of type "
+            f"{type(value).__name__}. Compute it with `keras.ops` from the outputs."
+        )
+    if "float" not in keras.backend.standardize_dtype(value.dtype):
+        raise TargetError(
+            f"{what} must give a floating-point number. Received: dtype "
+            f"{keras.backend.standardize_dtype(value.dtype)}, which has no gradient. "
+            "Use the score or the probability instead of the predicted class."
+        )
+    shape = tuple(value.shape)
+    if shape in ((batch_size,), (batch_size, 1)) or int(np.prod(shape)) == 1:
+        return keras.ops.sum(in_full_precision(value))
+    raise TargetError(
+        f"{what} must be one number per call, or one per example. Received: shape "
+        f"{shape} for a batch of {batch_size}. {ways}"
+    )
+
+
+def in_full_precision(value: Tensor) -> Tensor:
+    """Casts half-precision values up, so that a sum over a batch does not overflow."""
+    half = keras.backend.standardize_dtype(value.dtype) in ("float16", "bfloat16")
+    return keras.ops.cast(value, "float32") if half else value

@@ -1,0 +1,61 @@
+"""The installed wheel: complete, typed, and working where the sources are not."""
+
+import importlib.metadata
+import json
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+import gradwatch as gw
+
+DIST = importlib.metadata.distribution("gradwatch")
+
+
+def test_gradwatch_comes_from_the_wheel():
+    """It is imported from this environment, installed from a .whl, not editable."""
+    assert Path(gw.__file__).is_relative_to(sys.prefix)
+    origin = json.loads(DIST.read_text("direct_url.json"))
+    assert origin["url"].endswith(".whl")
+
+
+def test_wheel_holds_the_package_and_nothing_else():
+    """Types are marked as shipped; tests and tools are not installed on users."""
+    files = {str(file) for file in DIST.files}
+    assert "gradwatch/py.typed" in files
+    tops = {name.partition("/")[0] for name in files}
+    assert tops == {"gradwatch", f"gradwatch-{gw.__version__}.dist-info"}
+
+
+def test_metadata_say_what_the_readme_says():
+    """Version, licence and the extras that the errors tell users to install."""
+    assert DIST.version == gw.__version__
+    assert DIST.metadata["License-Expression"] == "Apache-2.0"
+    extras = set(DIST.metadata.get_all("Provides-Extra"))
+    assert {"tensorflow", "jax", "torch", "plot"} <= extras
+
+
+def test_inspecting_a_model_works(tmp_path):
+    """Gradients by name, their table and the plot, on the running backend."""
+    model = keras.Sequential(
+        [keras.Input((3,)), keras.layers.Dense(2, name="a"), keras.layers.Dense(1)]
+    )
+    model.compile(loss="mse")
+    x, y = np.ones((4, 3), "float32"), np.zeros((4, 1), "float32")
+    gradients = gw.gradients(model, x, y, wrt=[gw.weights("a"), gw.activations("a")])
+    # d mean((hb)²) / da = 2 · output · kernel / 4, for each of the four equal rows.
+    kernel = keras.ops.convert_to_numpy(model.layers[-1].kernel)
+    expected = 2 * model.predict(x, verbose=0) @ kernel.T / 4
+    np.testing.assert_allclose(gradients.to_numpy()["a"], expected, rtol=1e-5)
+    assert "a/kernel" in str(gradients)
+
+
+def test_unknown_address_is_an_error_with_the_way_out():
+    """The error's text survives the packaging, closest names and all."""
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, name="first")])
+    with pytest.raises(ValueError, match=r"`wrt`.*frist.*first"):
+        gw.gradients(
+            model, np.ones((1, 3)), target=gw.mean_output(), wrt=gw.weights("frist")
+        )

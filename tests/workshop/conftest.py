@@ -1,0 +1,30 @@
+"""Running Python as a user does: in another process, in an empty directory."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# An example takes less than a minute; two of them may share the two cores of CI.
+TIMEOUT = 120
+
+
+@pytest.fixture
+def python(tmp_path):
+    """Run `python …` with the gradwatch and the backend of this test process."""
+    package = Path(__file__).parents[2] / "src"
+
+    def run(*args, **env):
+        return subprocess.run(
+            [sys.executable, *map(str, args)],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(package), **env},
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            check=False,
+        )
+
+    return run

@@ -1,0 +1,217 @@
+"""Each room of the design imports only what is on its line of the table.
+
+To give a room a new import, change the table here: it is then a visible diff.
+"""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "gradwatch"
+
+# Beside the standard library, NumPy, `_errors` and the room itself. A name that starts
+# with a dot is another room.
+ROOMS = {
+    "select": {"keras"},
+    "targets": {"keras"},
+    "backends": {"keras"},  # and each file its own framework, see `allowed`
+    "capture": {"keras", ".select", ".targets", ".backends"},
+    "summarise": {"keras"},
+    "show": {".summarise", "rich", "matplotlib"},
+    # On top of the engine: model + question → Gradients.
+    "inspect": {
+        "keras",
+        *(".select", ".targets", ".backends", ".capture", ".summarise", ".show"),
+    },
+    "testing": {"keras"},
+}
+EVERY_ROOM = {f".{room}" for room in ROOMS}
+FILES = {
+    "__init__": EVERY_ROOM | {"._version"},
+    "_errors": set(),
+    "_version": set(),
+}
+FRAMEWORKS = {"tensorflow", "jax", "torch"}
+# Who may use `keras.src`, which Keras may change in any release, and what for.
+KERAS_PRIVATE = {
+    "backends": "the trainers' and layers' private state, per backend",
+    "capture": "taps need the symbolic-scope and mask helpers that have no public name",
+}
+IMPORTERS = {"import_module", "__import__"}
+EVERYWHERE = sys.stdlib_module_names | {"numpy", "._errors"}
+
+
+def place(path):
+    """The room of a file (at the top: its own name), and its parts below the root."""
+    return (path.parts[0] if len(path.parts) > 1 else path.stem), path.parts
+
+
+def allowed(room, parts):
+    """All that the file at `parts` may import, or None for a room not in the table."""
+    if len(parts) == 1:
+        return EVERYWHERE | FILES[room] if room in FILES else None
+    if room not in ROOMS:
+        return None
+    own = Path(parts[1]).stem.lstrip("_") if room == "backends" else ""
+    return EVERYWHERE | ROOMS[room] | {f".{room}"} | ({own} & FRAMEWORKS)
+
+
+def resolve(module, level, parts):
+    """The absolute dotted name of what `from <level dots><module>` means in a file."""
+    if not level:
+        return module
+    package = ("gradwatch", *parts[:-1])
+    return ".".join([*package[: len(package) - level + 1], *filter(None, [module])])
+
+
+def imports(tree, parts):
+    """Yield (line, absolute dotted name) of every import, also those in functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = resolve(node.module or "", node.level, parts)
+            yield from ((node.lineno, f"{base}.{a.name}") for a in node.names)
+        elif isinstance(node, ast.Call) and callee(node) in IMPORTERS:
+            name = node.args[0] if node.args else None
+            if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                bare = name.value.lstrip(".")
+                yield node.lineno, resolve(bare, len(name.value) - len(bare), parts)
+            else:
+                yield node.lineno, "<computed>"
+
+
+def callee(call):
+    """`b` of a call `a.b()` or `b()`."""
+    return getattr(call.func, "attr", getattr(call.func, "id", ""))
+
+
+def short(name):
+    """`keras` for keras.ops, `.select` for gradwatch.select.x."""
+    first, _, rest = name.partition(".")
+    if first != "gradwatch":
+        return first
+    second = rest.partition(".")[0]
+    inside = second in ROOMS or second in FILES
+    return f".{second}" if inside else "gradwatch"
+
+
+def leaks(tree):
+    """Yield (line, what) where knowledge of a framework is used outside `backends`."""
+    for node in ast.walk(tree):
+        asked = []
+        match node:
+            case ast.Compare(left=left, comparators=others):
+                asked = [left, *others]
+            case ast.Match(subject=subject):
+                asked = [subject]
+            case ast.Call(func=ast.Attribute(attr="numpy"), args=[]):
+                yield node.lineno, "calls `.numpy()`"
+        if any(isinstance(n, ast.Call) and callee(n) == "backend" for n in asked):
+            yield node.lineno, "asks which `backend()` runs"
+
+
+def private_keras(tree, parts):
+    """Yield the lines that import `keras.src` or reach it as an attribute."""
+    for line, name in imports(tree, parts):
+        if name.split(".")[:2] == ["keras", "src"]:
+            yield line
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=ast.Name(id="keras"), attr="src"):
+                yield node.lineno
+
+
+def faults(root):
+    """Every break of the rules below `root`, one sentence each."""
+    found = []
+    for file in sorted(root.rglob("*.py")):
+        room, parts = place(file.relative_to(root))
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        may = allowed(room, parts)
+        if may is None:
+            found.append(f"{'/'.join(parts)}: `{room}` is not in the table of rooms.")
+            continue
+        said = []
+        for line, name in imports(tree, parts):
+            computed_at_home = name == "<computed>" and room == "backends"
+            if short(name) not in may and not computed_at_home:
+                said.append((line, f"may not import `{name}`"))
+        if room not in KERAS_PRIVATE:
+            said += [(n, "may not use `keras.src`") for n in private_keras(tree, parts)]
+        if room != "backends":
+            said += leaks(tree)
+        found += [f"{'/'.join(parts)}:{n}: `{room}` {what}." for n, what in said]
+    return found
+
+
+def test_every_room_keeps_to_its_imports():
+    """No file of the package imports what its room may not."""
+    assert len(list(SOURCE.rglob("*.py"))) > len(ROOMS), "The sources were not found."
+    assert faults(SOURCE) == []
+
+
+BAD = [
+    ("select/a.py", "import tensorflow as tf", "import `tensorflow`"),
+    ("show/a.py", "def f():\n    import keras", "import `keras`"),
+    ("show/a.py", "if TYPE_CHECKING:\n    import keras", "a.py:2: `show` may not imp"),
+    ("select/a.py", "from ..capture import taps", "import `gradwatch.capture.taps`"),
+    ("select/a.py", "from gradwatch.capture.b import c", "`gradwatch.capture.b.c`"),
+    ("targets/a.py", "from .. import select", "import `gradwatch.select`"),
+    ("summarise/b/a.py", "from ...show import x", "import `gradwatch.show.x`"),
+    # The front door: importing it from a room would go round in a circle.
+    ("show/a.py", "import gradwatch", "import `gradwatch`"),
+    ("show/a.py", "from .. import gradients", "import `gradwatch.gradients`"),
+    ("backends/jax.py", "import torch", "import `torch`"),
+    ("backends/common.py", "import jax", "import `jax`"),
+    ("select/a.py", "importlib.import_module('torch')", "import `torch`"),
+    ("select/a.py", "__import__('to' + x)", "import `<computed>`"),
+    ("inspect/a.py", "import pandas.io", "import `pandas.io`"),
+    ("_errors.py", "import keras", "`_errors` may not import `keras`"),
+    ("attic/a.py", "import os", "`attic` is not in the table"),
+    ("_utils.py", "import os", "`_utils` is not in the table"),
+    ("select/a.py", "from keras.src import ops", "use `keras.src`"),
+    ("select/a.py", "import keras.src.ops", "use `keras.src`"),
+    ("select/a.py", "import keras\nkeras.src.ops", "a.py:2: `select` may not use"),
+    ("select/a.py", "a = keras.config.backend() == 'jax'", "asks which `backend()`"),
+    ("capture/a.py", "a = backend() in ('jax', 'torch')", "asks which `backend()`"),
+    ("show/a.py", "match backend():\n    case 'jax': 0", "asks which `backend()`"),
+    ("summarise/a.py", "y = x.numpy()", "calls `.numpy()`"),
+]
+
+
+@pytest.mark.parametrize(("file", "source", "fault"), BAD)
+def test_a_break_of_the_rules_is_found(tmp_path, file, source, fault):
+    """Each kind of fault gives exactly one sentence, which names it."""
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(source)
+    [found] = faults(tmp_path)
+    assert fault in found
+
+
+GOOD = {
+    "__init__.py": "from ._version import __version__\nfrom .inspect._g import g",
+    "_errors.py": "import difflib",
+    "select/a.py": "import select, keras\nimport numpy as np\nfrom .b import c\n"
+    "from .._errors import e\nfrom gradwatch._errors import e\nfrom . import d",
+    "backends/tensorflow.py": "import tensorflow as tf\nfrom keras.src import backend\n"
+    "from tensorflow.python.eager import tape\ntf.zeros(1).numpy()",
+    "backends/_jax.py": "import jax.numpy as jnp",
+    "backends/torch/grad.py": "from torch import autograd\nfrom ..common import x",
+    "backends/__init__.py": "import keras, importlib\nkeras.config.backend() == 'x'\n"
+    "importlib.import_module(f'.{keras.config.backend()}', __package__)",
+    "capture/a.py": "from ..select import x\nfrom gradwatch import targets, backends",
+    "show/a.py": "def f():\n    import matplotlib.pyplot as plt\n    g.to_numpy(1)",
+}
+
+
+def test_what_the_design_allows_is_not_flagged(tmp_path):
+    """Rooms, `_errors`, NumPy, the own framework and the standard library are fine."""
+    for file, source in GOOD.items():
+        path = tmp_path / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
+    assert faults(tmp_path) == []

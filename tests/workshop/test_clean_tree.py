@@ -79,7 +79,7 @@ def test_every_test_states_its_behaviour_and_checks_its_messages():
         for file in files
         for line, fault in weak_tests(file.read_text(encoding="utf-8"))
     ]
-    assert found == []
+    assert not found, "\n".join(found)
 
 
 BAD = """

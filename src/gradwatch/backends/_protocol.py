@@ -8,7 +8,7 @@ framework can.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -16,7 +16,8 @@ from typing import Any, Protocol
 from ._flow import Verdict
 
 Tensor = Any
-Leaf = Hashable
+Leaf = Any
+"""Hashable; what it means is the business of the room that marks it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,7 +13,7 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Literal, get_opaque_trace_state, jaxpr_as_fun
 
 from ._common import shapes, unscaled
-from ._flow import Cut, Flow, Step, Verdict, analyse
+from ._flow import Cut, Flow, Step, analyse
 from ._protocol import Leaf, Outcome, Passed, Program, Runner, Sparse, Tensor
 
 HAS_TAPE = False
@@ -30,19 +31,24 @@ _INLINED = (
 )
 
 
+def _level() -> Any:
+    """Tells one trace from another: the outer function from a loop's body."""
+    return get_opaque_trace_state(convention="nnx")  # type: ignore[no-untyped-call]
+
+
 class Recorder:
     """Adds a zero at each leaf; without zeros given, only learns which there are."""
 
     def __init__(self, zeros: dict[Leaf, Tensor] | None, places: list[str]) -> None:
         self.zeros = zeros
         self.places = places
-        self.leaves: dict[Leaf, jax.ShapeDtypeStruct] = {}
+        self.leaves: dict[Leaf, Any] = {}
         self.kept: dict[Leaf, Tensor] = {}
-        self._level = get_opaque_trace_state(convention="nnx")
+        self._level = _level()
 
     def mark(self, leaf: Leaf, tensor: Tensor, *, keep: bool) -> Tensor:
         """The gradient at a tensor is the gradient of what is added to it."""
-        self.leaves[leaf] = jax.ShapeDtypeStruct(tensor.shape, tensor.dtype)
+        self.leaves[leaf] = jax.typeof(tensor)
         if self.zeros is not None:
             tensor = tensor + self.zeros[leaf]
         if keep:
@@ -52,7 +58,7 @@ class Recorder:
     def can_leave(self, tensor: Tensor) -> bool:
         """Inside a scan, a branch, a map or a nested jit the trace is another one."""
         del tensor
-        return bool(get_opaque_trace_state(convention="nnx") == self._level)
+        return bool(_level() == self._level)
 
     def is_dense(self, tensor: object) -> bool:
         """Sparse arrays of JAX are another class."""
@@ -125,7 +131,7 @@ class Traced:
 
 def _discover(
     program: Any, variables: list[Any], tensors: Sequence[Tensor]
-) -> dict[Leaf, jax.ShapeDtypeStruct]:
+) -> dict[Leaf, Any]:
     """Runs the program on shapes alone, to learn its leaves and its variables.
 
     A variable that Keras does not list (the state of a stateful RNN) would be baked
@@ -179,58 +185,59 @@ def _differentiated(
 def _flow(
     closed: ClosedJaxpr, leaves: list[Leaf], names: list[str], places: list[str]
 ) -> Flow:
-    steps: list[Step] = []
-    _draw(closed.jaxpr, {}, steps, places, "")
     jaxpr = closed.jaxpr
+    drawing = _Drawing(places)
+    scope: _Names = {}
+    drawing.add(jaxpr, scope, "")
     zeros = jaxpr.invars[len(jaxpr.invars) - len(leaves) :]
-    ids = {leaf: id(var) for leaf, var in zip(leaves, zeros, strict=True)}
     outputs = jaxpr.outvars[2 : 2 + len(names)]
-    named = {name: id(var) for name, var in zip(names, outputs, strict=True)}
-    return Flow(steps, ids, id(jaxpr.outvars[0]), named)
+    return Flow(
+        drawing.steps,
+        {n: drawing.ident(v, scope) for n, v in zip(leaves, zeros, strict=True)},
+        drawing.ident(jaxpr.outvars[0], scope),
+        {n: drawing.ident(v, scope) for n, v in zip(names, outputs, strict=True)},
+    )
 
 
-def _draw(
-    jaxpr: Any, same: dict[int, int], steps: list[Step], places: list[str], outer: str
-) -> None:
-    """Adds the steps of an equation list; calls are drawn as what they call."""
-
-    def ident(var: Any) -> int:
-        return same.get(id(var), id(var))
-
-    for eqn in jaxpr.eqns:
-        place = _place(eqn, places) or outer
-        inputs = [ident(v) for v in eqn.invars if not isinstance(v, Literal)]
-        inner = _body(eqn)
-        if inner is not None:
-            # One body may be called from several places: each call gets own steps,
-            # linked by explicit copies.
-            inside = _Renamed(same)
-            for outer_var, inner_var in zip(eqn.invars, inner.invars, strict=True):
-                if not isinstance(outer_var, Literal):
-                    inside[id(inner_var)] = ident(outer_var)
-            _fresh(inner, inside)
-            _draw(inner, inside, steps, places, place)
-            for outer_var, inner_var in zip(eqn.outvars, inner.outvars, strict=True):
-                if not isinstance(inner_var, Literal):
-                    source = inside.get(id(inner_var), id(inner_var))
-                    steps.append(Step([source], ident(outer_var)))
-            continue
-        for var in eqn.outvars:
-            steps.append(Step(inputs, ident(var), _cut(eqn, var, place)))
+_Names = dict[Any, int]
 
 
-class _Renamed(dict[int, int]):
-    """Variables of a called body under the names of this one call."""
+class _Drawing:
+    """Equations as steps; a call is drawn as what it calls, under names of its own."""
 
+    def __init__(self, places: list[str]) -> None:
+        self.places = places
+        self.steps: list[Step] = []
+        self._number = itertools.count()
 
-def _fresh(jaxpr: Any, names: dict[int, int]) -> None:
-    for eqn in jaxpr.eqns:
-        for var in eqn.outvars:
-            names[id(var)] = id(object.__new__(_Name))
+    def ident(self, var: Any, names: _Names) -> int:
+        if isinstance(var, Literal):
+            return next(self._number)
+        if var not in names:
+            names[var] = next(self._number)
+        return names[var]
 
+    def add(self, jaxpr: Any, names: _Names, outer: str) -> None:
+        for eqn in jaxpr.eqns:
+            place = _place(eqn, self.places) or outer
+            body = _body(eqn)
+            if body is not None:
+                self._add_call(eqn, body, names, place)
+                continue
+            inputs = [self.ident(var, names) for var in eqn.invars]
+            for var in eqn.outvars:
+                step = Step(inputs, self.ident(var, names), _cut(eqn, var, place))
+                self.steps.append(step)
 
-class _Name:
-    """Only its identity counts."""
+    def _add_call(self, eqn: Any, body: Any, names: _Names, place: str) -> None:
+        inner: _Names = {
+            mine: self.ident(theirs, names)
+            for mine, theirs in zip(body.invars, eqn.invars, strict=True)
+        }
+        self.add(body, inner, place)
+        for theirs, mine in zip(eqn.outvars, body.outvars, strict=True):
+            source = self.ident(mine, inner)
+            self.steps.append(Step([source], self.ident(theirs, names)))
 
 
 def _body(eqn: Any) -> Any:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -18,7 +20,7 @@ HAS_TAPE = True
 COMPILES = False
 PROBES_RNN_CELLS = True
 
-_ZERO_GRADIENT = {"floor", "ceil", "round", "sign", "trunc", "sgn"}
+_ZERO_GRADIENT = {"floor", "ceil", "round", "sign", "trunc", "sgn", "floor_divide"}
 
 
 class Recorder:
@@ -60,6 +62,11 @@ class Recorder:
         finally:
             self.stack.pop()
 
+    def forget(self) -> None:
+        """Starts over."""
+        self.leaves.clear()
+        self.kept.clear()
+
     def freeze_again(self) -> None:
         """Gives frozen parameters back as they were."""
         for parameter in self.thawed:
@@ -85,6 +92,18 @@ class Eager:
             recorder.freeze_again()
 
     def _run(self, recorder: Recorder, tensors: Sequence[Tensor]) -> Passed:
+        try:
+            return self._differentiate(recorder, tensors)
+        except RuntimeError as error:
+            unknown = re.search(r"derivative for aten::(\w+) is not impl", str(error))
+            if unknown is None:
+                raise
+        # torch refuses the whole backward pass; the others just cut the path there.
+        recorder.forget()
+        with _Cutting(unknown[1]):
+            return self._differentiate(recorder, tensors)
+
+    def _differentiate(self, recorder: Recorder, tensors: Sequence[Tensor]) -> Passed:
         outcome, target = self._forward(recorder, tensors)
         gradients = {
             leaf: unscaled(gradient, outcome.scale)
@@ -137,11 +156,27 @@ class Eager:
         return analyse(Flow(log.steps, leaves, id(outcome.value), outputs))
 
 
-class _Log(TorchDispatchMode):
+class _Cutting(TorchFunctionMode):
+    """Cuts the gradient at an operation for which torch defines none."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.names = {name, f"__{name.replace('_divide', 'div')}__"}
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        del types
+        if getattr(func, "__name__", "") in self.names:
+            args = [a.detach() if torch.is_tensor(a) else a for a in args]
+        return func(*args, **(kwargs or {}))
+
+
+class _Log(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Writes down each operation as a step; keeps tensors, so that ids stay unique."""
 
     def __init__(self, recorder: Recorder) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.recorder = recorder
         self.steps: list[Step] = []
         self._alive: list[Any] = []

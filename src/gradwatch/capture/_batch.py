@@ -11,8 +11,8 @@ import keras
 import numpy as np
 
 from .._errors import GradwatchError
-from ..targets import Target, has_loss, needs_labels
 from ..targets import Loss as LossTarget
+from ..targets import Target, has_loss, needs_labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,10 @@ class Batch:
 
     def unflatten(self, tensors: Sequence[Any]) -> dict[str, Any]:
         """Returns the parts of the batch with other tensors in their places."""
-        return keras.tree.map_structure(
+        parts: dict[str, Any] = keras.tree.map_structure(
             lambda place: None if place is None else tensors[place], self.structure
         )
+        return parts
 
 
 def make_batch(model: keras.Layer, x: Any, y: Any, target: Target, scale: Any) -> Batch:
@@ -203,8 +204,8 @@ def _fits(shape: tuple[int, ...], spec: tuple[int | None, ...]) -> bool:
 def _refuse_needless_labels(target: Target) -> None:
     if not target.uses_labels:
         raise GradwatchError(
-            f"`y` is used only by a loss. Received: `y` with the target {target}, which "
-            "does not look at labels. Leave `y` out, or leave `target` out to "
+            f"`y` is used only by a loss. Received: `y` with the target {target}, "
+            "which does not look at labels. Leave `y` out, or leave `target` out to "
             "differentiate the loss."
         )
 
@@ -230,7 +231,8 @@ def require_loss(model: Any, target: LossTarget) -> None:
         )
     if target.function is None and not has_loss(model):
         raise GradwatchError(
-            f"The loss of a model is known once it is compiled. Received: {model.name!r}"
-            ', which is not. Pass `loss="mse"` (or another loss), a target such as '
-            "`target=gradwatch.class_score(i)`, or call `model.compile(loss=…)`."
+            "The loss of a model is known once it is compiled. Received: "
+            f"{model.name!r}, which is not. Pass `loss='mse'` (or another loss), a "
+            "target such as `target=gradwatch.class_score(i)`, or call "
+            "`model.compile(loss=…)`."
         )

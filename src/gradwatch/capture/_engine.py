@@ -14,7 +14,7 @@ from keras.src.backend import compute_output_spec
 
 from .._errors import GradwatchError
 from ..backends import Passed, Runner, current
-from ..select import Selection, Tree, Wrt, resolve, walk
+from ..select import Tree, Wrt, resolve, walk
 from ..targets import Loss, Target, prepared_loss
 from ._batch import Batch, make_batch, require_loss
 from ._entries import Entry, absent, entries
@@ -133,7 +133,7 @@ class Engine:
                     program, program.variables, batch.tensors, compiled=False
                 )
                 runner(batch.tensors)
-        except Exception:
+        except Exception:  # noqa: BLE001 - only to learn where; `error` is raised
             _note(error, program, model)
 
 
@@ -171,7 +171,7 @@ def _scale(model: Any, target: Target) -> Any:
     optimizer = getattr(model, "optimizer", None)
     if not isinstance(target, Loss) or optimizer is None:
         return None
-    one = keras.ops.ones(())
+    one = 1.0
     scaled = optimizer.scale_loss(one)
     return None if scaled is one else scaled
 
@@ -186,6 +186,10 @@ def _captured(passed: Passed, prepared: _Prepared, batch: Batch) -> Captured:
 
 
 def _note(error: Exception, program: ForwardPass, model: Any) -> None:
+    """Says in which layer an error arose; our own errors say it themselves."""
+    if isinstance(error, GradwatchError):
+        error.__notes__ = []  # JAX notes how it shortened the traceback
+        return
     address = program.facts.raised_in
     if address is not None:
         layer = type(program.tree.layers[address].layer).__name__

@@ -63,7 +63,6 @@ def entries(
 
 def absent(selection: Selection, tree: Tree, facts: Facts) -> list[Entry]:
     """Names what was never reached: frozen weights, layers that did not run."""
-    parents = {address: node.parent for address, node in tree.layers.items()}
     weights = [
         Entry(
             name,
@@ -76,7 +75,7 @@ def absent(selection: Selection, tree: Tree, facts: Facts) -> list[Entry]:
     ]
     taps = [
         Entry(name, "activation", (), "", reason=reason)
-        for name, reason in untapped(selection, facts, parents)
+        for name, reason in untapped(selection, tree, facts)
     ]
     return weights + taps
 

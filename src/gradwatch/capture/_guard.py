@@ -70,7 +70,7 @@ def ensure_built(model: Any, x: Any) -> None:
     specs = specifications(x)
     try:
         compute_output_spec(model, specs, training=False)
-    except Exception:
+    except Exception:  # noqa: BLE001 - whatever `call` raises on shapes
         # Data-dependent Python in `call` cannot run on shapes; numbers it can.
         with untouched_seeds(model):
             model(x, training=False) if model._call_has_training_arg else model(x)

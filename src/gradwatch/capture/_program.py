@@ -93,7 +93,9 @@ class ForwardPass:
             return x
         flat = keras.tree.flatten_with_path(x)
         names = input_names(self.tree.model, x)
-        wanted = matching_inputs(self.selection.inputs, names)
+        symbolic = getattr(self.tree.model, "inputs", None)
+        alias = symbolic[0].name if isinstance(symbolic, list) and symbolic else None
+        wanted = matching_inputs(self.selection.inputs, names, alias)
         tensors = []
         for name, (_, tensor) in zip(names, flat, strict=True):
             if name in wanted and tensor is not None:

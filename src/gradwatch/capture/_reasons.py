@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+import keras
+
 from ..backends import Cut, Verdict
-from ..select import Selection, Tap
+from ..select import Selection, Tap, Tree
 from ._leaf import Leaf
 from ._session import Facts
 
@@ -65,16 +67,29 @@ def not_called(address: str) -> Reason:
     )
 
 
-def hidden(address: str, parent: str) -> Reason:
+def hidden(address: str, tree: Tree) -> Reason:
     """For a tensor that cannot leave a loop."""
+    parent = tree.layers[address].parent
     outer = f"`gradwatch.activations({parent!r})`" if parent else "the enclosing layer"
+    way_out = "try `compiled=False`"
+    if _loop_around(address, tree) is not None:
+        way_out = "build the RNN with `unroll=True, use_cudnn=False`"
     return Reason(
         "inside_loop",
-        f"The layer {address!r} runs inside a compiled loop, branch or map, whose "
-        f"tensors cannot be let out. Ask for {outer}, build the loop with "
-        "`unroll=True`, or try `compiled=False`.",
+        f"The layer {address!r} runs inside a compiled loop, branch, map or fused "
+        f"kernel, whose tensors cannot be let out. Ask for {outer}, or {way_out}.",
         address,
     )
+
+
+def _loop_around(address: str, tree: Tree) -> str | None:
+    """Returns the RNN in whose loop a layer runs as the cell, or below the cell."""
+    while address:
+        parent = tree.layers[address].parent
+        if parent and isinstance(tree.layers[parent].layer, keras.layers.RNN):
+            return parent
+        address = parent
+    return None
 
 
 def from_verdict(leaf: Leaf, verdict: Verdict | None, facts: Facts) -> Reason:
@@ -128,7 +143,9 @@ def not_recorded(leaf: Leaf, facts: Facts) -> Reason:
 def _called(address: str, facts: Facts) -> bool:
     """A cell whose loop is compiled counts as called with its layer."""
     return any(
-        seen == address or seen.startswith(address + "/") or address.startswith(seen)
+        seen == address
+        or seen.startswith(address + "/")
+        or address.startswith(seen + "/")
         for seen in facts.order
     )
 
@@ -145,9 +162,9 @@ def _cut(cuts: tuple[Cut, ...]) -> Reason:
         )
     elif first.kind == "integer":
         text = (
-            f"The operation `{first.operation}` {where}{also} turns it into whole "
-            "numbers or truth values, through which no gradient passes. Use a soft "
-            "version, such as a softmax for an argmax."
+            f"It is turned into whole numbers or truth values {where}{also}, by the "
+            f"operation `{first.operation}`, and no gradient passes through those. Use "
+            "a soft version, such as a softmax for an argmax."
         )
     else:
         text = (
@@ -159,27 +176,23 @@ def _cut(cuts: tuple[Cut, ...]) -> Reason:
 
 
 def untapped(
-    selection: Selection, facts: Facts, parents: Mapping[str, str]
+    selection: Selection, tree: Tree, facts: Facts
 ) -> Iterator[tuple[str, Reason]]:
     """Yields the taps that found no tensor, by name, with the reason."""
     reached = {(leaf.address, leaf.at) for leaf in facts.specs}
     for tap in selection.taps:
-        if tap.address in facts.hidden:
-            yield _tap_name(tap), hidden(tap.address, parents.get(tap.address, ""))
-        elif (tap.address, tap.at) in reached:
+        address = tap.address
+        in_loop = facts.calls[_loop_around(address, tree) or ""] > 0
+        if address in facts.hidden or (in_loop and not facts.calls[address]):
+            reason = hidden(address, tree)
+        elif (address, tap.at) in reached:
             continue
-        elif not facts.calls[tap.address]:
-            yield _tap_name(tap), not_called(tap.address)
+        elif not facts.calls[address]:
+            reason = not_called(address)
         else:
-            yield (
-                _tap_name(tap),
-                Reason(
-                    "integer",
-                    f"The layer {tap.address!r} was called, but no tensor was found "
-                    f"at its {tap.at}.",
-                    tap.address,
-                ),
-            )
+            text = f"The layer {address!r} was called, but no tensor is its {tap.at}."
+            reason = Reason("integer", text, address)
+        yield _tap_name(tap), reason
 
 
 def _tap_name(tap: Tap) -> str:

@@ -105,6 +105,8 @@ class Session:
             return 0
         parent = self.tree.layers[address].parent
         owner = self.tree.layers[parent].layer if parent else self.tree.model
+        if isinstance(owner, keras.layers.StackedRNNCells) and not self._depth[parent]:
+            return 0  # Keras asks each stacked cell for the shape of its output first
         if address not in self._probed and _probes_its_cell(owner, layer):
             self._probed.add(address)
             return 0
@@ -253,7 +255,7 @@ def _named_arguments(layer: Any, args: Any, kwargs: Any) -> dict[str, Any]:
         if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
     ]
     names += [f"arg{i}" for i in range(len(names), len(args))]
-    return dict(zip(names, args, strict=False)) | kwargs
+    return {**dict(zip(names, args, strict=False)), **kwargs}
 
 
 def _probes_its_cell(owner: Any, layer: Any) -> bool:

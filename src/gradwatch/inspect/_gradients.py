@@ -74,7 +74,7 @@ class Inspector:
         return _inspect(self._engine, self.model, x, y, chosen)
 
 
-def gradients(
+def gradients(  # noqa: PLR0913 - `loss=` is shorthand that uncompiled models need
     model: keras.Layer,
     x: Any,
     y: Any = None,
@@ -165,9 +165,5 @@ def _engine_for(model: Any, wrt: Wrt, training: bool | None, compiled: bool) -> 
             f"`model` must be a Keras 3 model or layer. Received: {type(model)!r}. "
             "The arguments are `gradients(model, x, y)`."
         )
-    try:
-        key = (tuple(chosen), training, compiled)
-        return _engines.setdefault(model, {}).setdefault(key, fresh)
-    except TypeError:  # a list of patterns cannot be a key
-        key = (repr(chosen), training, compiled)
-        return _engines.setdefault(model, {}).setdefault(key, fresh)
+    kept = _engines.setdefault(model, {})
+    return kept.setdefault((tuple(chosen), training, compiled), fresh)

@@ -65,17 +65,17 @@ class Layers(Sequence[str]):
             [
                 info.address,
                 info.kind,
-                ", ".join(w.rpartition("/")[2] for w in info.weights) or "–",
-                f"{info.num_params:,}" if info.num_params else "–",
-                "yes" if info.trainable else "frozen" if info.weights else "–",
+                ", ".join(w.rpartition("/")[2] for w in info.weights),
+                f"{info.num_params:,}" if info.num_params else "",
+                "yes" if info.trainable else "frozen" if info.weights else "",
             ]
             for info in self.infos
         ]
         total = sum(info.num_params for info in self.infos)
-        footer = [f"{counted(len(self.infos), 'layer')}, {total:,} numbers in weights."]
+        footer = [f"{counted(len(self.infos), 'layer')}, {total:,} parameters."]
         if self._own:
             footer.append("Weights of the model itself: " + ", ".join(self._own) + ".")
-        columns = ["address", "class", "weights", "numbers", "trainable"]
+        columns = ["address", "class", "weights", "params", "trainable"]
         return plain_table(
             columns, records, title=f"Layers of {self.name!r}", footer=footer
         )

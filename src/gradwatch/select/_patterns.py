@@ -3,18 +3,78 @@
 from __future__ import annotations
 
 import functools
+import operator
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import keras
 
-from .._errors import AddressError, closest, counted, quoted
+from .._errors import AddressError, GradwatchError, closest, counted, quoted
 from ._tree import Tree
 
 Pattern: TypeAlias = Any
 """An address, its unique last part, a glob, a compiled regular expression, an index,
-a layer class, a layer object, or a list of these."""
+a layer class, a layer object, a variable, or a list of these."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TheVariable:
+    """A variable as a pattern: Keras compares variables by value, this by identity."""
+
+    variable: keras.Variable
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TheVariable) and other.variable is self.variable
+
+    def __hash__(self) -> int:
+        return id(self.variable)
+
+    def __repr__(self) -> str:
+        shape = tuple(self.variable.shape)
+        return f"the variable {self.variable.path!r} of shape {shape}"
+
+
+def as_pattern(pattern: Any, argument: str) -> Pattern:
+    """Returns a pattern that can be compared and kept: lists become tuples.
+
+    Raises:
+        GradwatchError: When it is no pattern at all.
+    """
+    if isinstance(pattern, list | tuple):
+        if not pattern:
+            raise GradwatchError(
+                f"`{argument}` must hold at least one pattern. Received: an empty "
+                "list. Leave it out to select all."
+            )
+        return tuple(as_pattern(item, argument) for item in pattern)
+    if isinstance(pattern, keras.Variable):
+        return TheVariable(pattern)
+    if isinstance(pattern, keras.KerasTensor) and hasattr(pattern, "_keras_history"):
+        return pattern._keras_history.operation
+    if isinstance(pattern, TheVariable | str | re.Pattern | type | keras.Operation):
+        return pattern
+    if not isinstance(pattern, bool) and hasattr(pattern, "__index__"):
+        return operator.index(pattern)
+    raise GradwatchError(
+        f"`{argument}` must be an address, a glob, a compiled regular expression, an "
+        "index, a layer class, a layer object, a variable, or a list of these. "
+        f"Received: {described(pattern)}. `gradwatch.layers(model)` lists the "
+        "addresses."
+    )
+
+
+def described(value: object) -> str:
+    """Returns a short description of anything: no memory addresses, no contents."""
+    shape = getattr(value, "shape", None)
+    if shape is not None:
+        return f"a {type(value).__name__} of shape {tuple(shape)}"
+    if callable(value) and hasattr(value, "__name__"):
+        return f"the function `{value.__name__}` itself"
+    text = repr(value)
+    short = len(text) < 80 and " at 0x" not in text
+    return text if short else f"a {type(value).__name__}"
 
 
 def is_glob(pattern: str) -> bool:
@@ -54,126 +114,131 @@ def matching(pattern: str | re.Pattern[str], names: Sequence[str]) -> list[str]:
     return [name for name in names if name.endswith("/" + pattern)]
 
 
-def by_index(index: int, names: Sequence[str], argument: str, what: str) -> str:
+def by_index(index: int, names: Sequence[str], what: str) -> str:
     """Returns the name at a position, which may count from the end."""
-    if not -len(names) <= index < len(names):
+    count = len(names)
+    if not -count <= index < count:
         raise AddressError(
-            f"`{argument}` must be an index below {len(names)}, the number of {what}s. "
-            f"Received: {index}. `gradwatch.layers(model)` lists them all."
+            f"`wrt` must be an index from {-count} to {count - 1}, for the "
+            f"{counted(count, what)} of the model. Received: {index}. The {what}s are "
+            f"{quoted(names, 4)}."
         )
     return names[index]
 
 
-def layer_addresses(pattern: Pattern, tree: Tree, argument: str) -> list[str]:
+def layer_addresses(pattern: Pattern, tree: Tree) -> list[str]:
     """Returns the layer addresses a pattern stands for, in the model's order.
 
     Raises:
         AddressError: When nothing matches, or a short name fits several layers.
     """
     names = list(tree.layers)
-    if isinstance(pattern, bool) or not isinstance(
-        pattern, str | re.Pattern | int | type | keras.Operation | list | tuple
-    ):
-        raise AddressError(_wrong_type(pattern, argument))
-    if isinstance(pattern, list | tuple):
-        found = {a for item in pattern for a in layer_addresses(item, tree, argument)}
+    if isinstance(pattern, tuple):
+        found = {a for item in pattern for a in layer_addresses(item, tree)}
         return [name for name in names if name in found]
     if isinstance(pattern, int):
-        return [by_index(pattern, names, argument, "layer")]
+        return [by_index(pattern, names, "layer")]
+    if isinstance(pattern, TheVariable):
+        raise AddressError(
+            f"`wrt` must name layers here. Received: {pattern!r}, a variable. Write "
+            "`gradwatch.weights(variable)`."
+        )
     if isinstance(pattern, type):
-        found_list = [n for n in names if isinstance(tree.layers[n].layer, pattern)]
-        if not found_list:
-            raise AddressError(_no_such_class(pattern, tree, argument))
-        return found_list
+        return _of_class(pattern, names, tree)
     if isinstance(pattern, keras.Operation):
-        return [_of_object(pattern, tree, argument)]
-    return _by_name(pattern, names, tree, argument)
+        return [_of_object(pattern, tree)]
+    return _by_name(pattern, names, tree)
 
 
-def _by_name(
-    pattern: str | re.Pattern[str], names: list[str], tree: Tree, argument: str
-) -> list[str]:
+def _of_class(pattern: type, names: list[str], tree: Tree) -> list[str]:
+    found = [n for n in names if isinstance(tree.layers[n].layer, pattern)]
+    if found:
+        return found
+    if issubclass(pattern, keras.layers.InputLayer):
+        raise AddressError(is_an_input(pattern.__name__, tree))
+    kinds = sorted({type(node.layer).__name__ for node in tree.layers.values()})
+    raise AddressError(
+        "`wrt` must name at least one layer of the model. Received: the class "
+        f"{pattern.__name__}, of which {tree.model.name!r} has no layer. It has: "
+        f"{quoted(kinds)}. `gradwatch.layers(model)` lists them all."
+    )
+
+
+def _by_name(pattern: str | re.Pattern[str], names: list[str], tree: Tree) -> list[str]:
     if isinstance(pattern, str) and pattern in tree.aliases:
         return [tree.aliases[pattern]]
     found = matching(pattern, names)
     exact = isinstance(pattern, str) and not is_glob(pattern)
     if exact and len(found) > 1:
-        raise AddressError(ambiguous(str(pattern), found, argument))
+        raise AddressError(ambiguous(str(pattern), found))
     if not found:
-        raise AddressError(_no_such_layer(pattern, names, tree, argument))
+        raise AddressError(_no_such_layer(pattern, names, tree))
     return found
 
 
-def _of_object(layer: keras.Operation, tree: Tree, argument: str) -> str:
+def _of_object(layer: keras.Operation, tree: Tree) -> str:
     if layer is tree.model:
         raise AddressError(
-            f"`{argument}` must name layers inside the model. Received: the model "
+            "`wrt` must name layers inside the model. Received: the model "
             f"{tree.model.name!r} itself. Its output is its last layer's output."
         )
+    if layer.name in tree.input_layers and isinstance(layer, keras.layers.InputLayer):
+        raise AddressError(is_an_input(layer.name, tree))
     address = tree.address_of(layer)
     if address is None:
         twin = matching(layer.name, list(tree.layers))
         hint = f" This model has a layer of that name: {twin[0]!r}." if twin else ""
         raise AddressError(
-            f"`{argument}` must be a layer of the model {tree.model.name!r}. Received: "
+            f"`wrt` must be a layer of the model {tree.model.name!r}. Received: "
             f"{layer.name!r} ({type(layer).__name__}), which belongs to another model."
             f"{hint} `gradwatch.layers(model)` lists them all."
         )
     return address
 
 
-def ambiguous(pattern: str, found: Sequence[str], argument: str) -> str:
+def is_an_input(name: str, tree: Tree) -> str:
+    """Returns the sentence for an input where a layer or weight is meant."""
+    return (
+        "`wrt` must name layers that compute something. Received: "
+        f"{name!r}, which is an input of {tree.model.name!r}. "
+        "`gradwatch.inputs()` selects the inputs."
+    )
+
+
+def ambiguous(pattern: str, found: Sequence[str]) -> str:
     """Returns the sentence for a short name that fits several addresses."""
     return (
-        f"`{argument}` must name one address, or be a glob to mean several. Received: "
+        "`wrt` must name one address, or be a glob to mean several. Received: "
         f"{pattern!r}, which is the last part of {len(found)}: {quoted(found)}. Write "
         f"one of these, or '**/{pattern}' for all of them."
     )
 
 
-def _no_such_layer(
-    pattern: str | re.Pattern[str], names: list[str], tree: Tree, argument: str
-) -> str:
-    text = pattern if isinstance(pattern, str) else pattern.pattern
+def _no_such_layer(pattern: str | re.Pattern[str], names: list[str], tree: Tree) -> str:
     if isinstance(pattern, str) and matching(pattern, sorted(tree.input_layers)):
-        return (
-            f"`{argument}` must name layers that compute something. Received: "
-            f"{pattern!r}, which is an input of {tree.model.name!r}. "
-            "`gradwatch.inputs()` selects the inputs."
-        )
+        return is_an_input(pattern, tree)
     weights = matching(pattern, list(tree.weights))
     hint = ""
     if weights:
-        hint = f" It is the weight {weights[0]!r}: use `gradwatch.weights({text!r})`."
-    return unknown(text, names, "layer", tree, argument) + hint
+        hint = (
+            f" It is the weight {weights[0]!r}: use `gradwatch.weights({pattern!r})`."
+        )
+    return unknown(pattern, names, "layer", len(names), tree) + hint
 
 
 def unknown(
-    text: str, names: Sequence[str], what: str, tree: Tree, argument: str
+    pattern: str | re.Pattern[str],
+    names: Sequence[str],
+    what: str,
+    count: int,
+    tree: Tree,
 ) -> str:
     """Returns the sentence for a name that matches nothing."""
-    near = closest(text, names)
-    shown = f" Closest: {quoted(near)}." if near else ""
+    text = pattern if isinstance(pattern, str) else pattern.pattern
+    near = closest(text.strip("*?.^$/"), names)
+    shown = f"Closest: {quoted(near)}." if near else f"It has {quoted(names, 4)}."
     return (
-        f"`{argument}` must name at least one {what} of the model. Received: {text!r}, "
-        f"which matches none of the {counted(len(names), what)} of "
-        f"{tree.model.name!r}.{shown} `gradwatch.layers(model)` lists them all."
-    )
-
-
-def _no_such_class(pattern: type, tree: Tree, argument: str) -> str:
-    kinds = sorted({type(node.layer).__name__ for node in tree.layers.values()})
-    return (
-        f"`{argument}` must name at least one layer of the model. Received: the class "
-        f"{pattern.__name__}, of which {tree.model.name!r} has no layer. It has: "
-        f"{quoted(kinds)}. `gradwatch.layers(model)` lists them all."
-    )
-
-
-def _wrong_type(pattern: object, argument: str) -> str:
-    return (
-        f"`{argument}` must be an address, a glob, a compiled regular expression, an "
-        "index, a layer class, a layer object, or a list of these. Received: "
-        f"{pattern!r} of type {type(pattern).__name__}. `gradwatch.layers(model)` "
-        "lists the addresses."
+        f"`wrt` must name at least one {what} of the model. Received: {pattern!r}, "
+        f"which matches none of the {counted(count, what)} of {tree.model.name!r}. "
+        f"{shown} `gradwatch.layers(model)` lists them all."
     )

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 
 import keras
 
-from .._errors import AddressError, GradwatchError
+from .._errors import AddressError, GradwatchError, quoted
 from ._patterns import (
     Pattern,
+    TheVariable,
     ambiguous,
     by_index,
+    described,
     glob_regex,
+    is_an_input,
     is_glob,
     layer_addresses,
     matching,
@@ -40,13 +43,13 @@ class Selection:
     """What is asked for, resolved against one model."""
 
     weights: dict[str, WeightNode]
-    per_call: frozenset[str]
+    per_call: tuple[str, ...]
     taps: tuple[Tap, ...]
     inputs: tuple[Pattern, ...]
     frozen: dict[str, WeightNode]
 
 
-NOTHING = Selection({}, frozenset(), (), (), {})
+NOTHING = Selection({}, (), (), (), {})
 
 
 def resolve(wrt: Wrt, tree: Tree) -> Selection:
@@ -75,9 +78,8 @@ def resolve(wrt: Wrt, tree: Tree) -> Selection:
             wanted_inputs.append(selector.pattern)
     in_order = {name: node for name, node in tree.weights.items() if name in chosen}
     frozen = {name: node for name, node in frozen.items() if name not in chosen}
-    return Selection(
-        in_order, frozenset(per_call), tuple(taps), tuple(wanted_inputs), frozen
-    )
+    by_call = tuple(name for name in in_order if name in per_call)
+    return Selection(in_order, by_call, tuple(taps), tuple(wanted_inputs), frozen)
 
 
 def selectors(wrt: Wrt) -> list[Weights | Activations | Inputs]:
@@ -99,8 +101,18 @@ def selectors(wrt: Wrt) -> list[Weights | Activations | Inputs]:
 
 
 def _not_a_selector(item: object) -> str:
-    name = repr(item) if isinstance(item, str | int | re.Pattern) else "…"
-    shown = repr(item) if len(repr(item)) < 80 else type(item).__name__
+    if isinstance(item, list | tuple | set | dict):
+        return (
+            "`wrt` must be a selector or a flat list of selectors. Received: "
+            f"a {type(item).__name__} inside or instead of it. Write "
+            "`wrt=[gradwatch.weights(…), gradwatch.activations(…)]`."
+        )
+    if isinstance(item, keras.Operation | keras.Variable):
+        name = "layer" if isinstance(item, keras.Operation) else "variable"
+        shown = f"the {name} {item.name!r}"
+    else:
+        name = repr(item) if isinstance(item, str | int | re.Pattern) else "…"
+        shown = described(item)
     return (
         "`wrt` must say whether weights, activations or inputs are meant. Received: "
         f"{shown}. Write `gradwatch.weights({name})` for the weights of a layer, "
@@ -122,17 +134,30 @@ def _weights(pattern: Pattern, tree: Tree) -> dict[str, WeightNode]:
     learnable = {n: w for n, w in tree.weights.items() if w.learnable}
     if pattern is None:
         return learnable
-    if isinstance(pattern, list | tuple):
+    if isinstance(pattern, tuple):
         found: dict[str, WeightNode] = {}
         for item in pattern:
             found |= _weights(item, tree)
         return found
-    if isinstance(pattern, int) and not isinstance(pattern, bool):
-        name = by_index(pattern, list(learnable), "wrt", "weight")
+    if isinstance(pattern, int):
+        name = by_index(pattern, list(learnable), "weight")
         return {name: learnable[name]}
+    if isinstance(pattern, TheVariable):
+        return _the_variable(pattern, tree)
     if isinstance(pattern, str | re.Pattern):
         return _weights_by_name(pattern, tree, learnable)
-    return _below(layer_addresses(pattern, tree, "wrt"), tree, learnable)
+    return _below(layer_addresses(pattern, tree), tree, learnable)
+
+
+def _the_variable(pattern: TheVariable, tree: Tree) -> dict[str, WeightNode]:
+    for name, node in tree.weights.items():
+        if node.variable is pattern.variable:
+            return {name: node}
+    raise AddressError(
+        f"`wrt` must be a weight of the model {tree.model.name!r}. Received: "
+        f"{pattern!r}, which is not among its weights. `gradwatch.layers(model)` lists "
+        "them."
+    )
 
 
 def _weights_by_name(
@@ -150,12 +175,11 @@ def _weights_by_name(
             names += list(_below(above, tree, learnable, strict=False))
         if names:
             return {n: w for n, w in learnable.items() if n in set(names)}
-        text = pattern if isinstance(pattern, str) else pattern.pattern
-        raise AddressError(_unknown_weight(text, tree))
+        raise AddressError(_unknown_weight(pattern, tree))
     as_weight = matching(pattern, list(tree.weights))
     as_layer = matching(pattern, list(tree.layers))
     if len(as_weight) + len(as_layer) > 1:
-        raise AddressError(ambiguous(pattern, [*as_weight, *as_layer], "wrt"))
+        raise AddressError(ambiguous(pattern, [*as_weight, *as_layer]))
     if as_weight:
         return {as_weight[0]: tree.weights[as_weight[0]]}
     if as_layer:
@@ -163,12 +187,11 @@ def _weights_by_name(
     raise AddressError(_unknown_weight(pattern, tree))
 
 
-def _unknown_weight(text: str, tree: Tree) -> str:
+def _unknown_weight(pattern: str | re.Pattern[str], tree: Tree) -> str:
+    if isinstance(pattern, str) and matching(pattern, sorted(tree.input_layers)):
+        return is_an_input(pattern, tree)
     names = [*tree.weights, *(a for a in tree.layers if _owns_weights(a, tree))]
-    message = unknown(text, names, "weight", tree, "wrt")
-    return message.replace(
-        f"none of the {len(names)} weights", f"none of the {len(tree.weights)} weights"
-    )
+    return unknown(pattern, names, "weight", len(tree.weights), tree)
 
 
 def _owns_weights(address: str, tree: Tree) -> bool:
@@ -210,15 +233,14 @@ def _below(
 
 def _taps(selector: Activations, tree: Tree) -> list[Tap]:
     taps: list[Tap] = []
-    patterns = (
-        selector.pattern
-        if isinstance(selector.pattern, list | tuple)
-        else [selector.pattern]
-    )
+    chosen = selector.pattern
+    patterns = chosen if isinstance(chosen, tuple) else (chosen,)
     for pattern in patterns:
         base, call, path = split_suffix(pattern, tree)
-        for address in layer_addresses(base, tree, "wrt"):
-            taps.append(Tap(address, selector.at, call, path))
+        taps += [
+            Tap(address, selector.at, call, path)
+            for address in layer_addresses(base, tree)
+        ]
     return taps
 
 
@@ -238,37 +260,46 @@ def split_suffix(pattern: Pattern, tree: Tree) -> tuple[Pattern, int | None, str
     return parts["base"], call, parts["path"]
 
 
-def matching_inputs(patterns: Iterable[Pattern], names: list[str]) -> list[str]:
+def matching_inputs(
+    patterns: Iterable[Pattern], names: list[str], alias: str | None = None
+) -> list[str]:
     """Returns the model inputs that the patterns ask for.
 
     Names are `inputs` for a single tensor and `inputs[key]` for a structure; a pattern
     may also be the bare key.
+
+    Args:
+        patterns: What was asked for; None means all.
+        names: The names of the inputs.
+        alias: Another name of a single input.
 
     Raises:
         AddressError: When a pattern matches no input.
     """
     found: set[str] = set()
     keys = {re.sub(r"^inputs\[(.*)\]$", r"\1", name): name for name in names}
+    if alias is not None and len(names) == 1:
+        keys[alias] = names[0]
     for pattern in patterns:
         if pattern is None:
             found |= set(names)
-        elif isinstance(pattern, list | tuple):
-            found |= set(matching_inputs(pattern, names))
-        elif isinstance(pattern, int) and not isinstance(pattern, bool):
-            found.add(by_index(pattern, names, "wrt", "input"))
-        elif isinstance(pattern, str | re.Pattern):
-            hits = matching(pattern, names)
-            hits = hits or [keys[key] for key in matching(pattern, list(keys))]
+        elif isinstance(pattern, tuple):
+            found |= set(matching_inputs(pattern, names, alias))
+        elif isinstance(pattern, int):
+            found.add(by_index(pattern, names, "input"))
+        else:
+            if isinstance(pattern, keras.layers.InputLayer):
+                pattern = pattern.name
+            hits: list[str] = []
+            if isinstance(pattern, str | re.Pattern):
+                hits = matching(pattern, names)
+                hits = hits or [keys[key] for key in matching(pattern, list(keys))]
             if not hits:
                 raise AddressError(
-                    "`wrt` must name an input of the model. Received: inputs("
-                    f"{pattern!r}). The inputs of this call are {names}. "
-                    "`gradwatch.inputs()` selects them all."
+                    "`wrt` must name an input of the model, by key, position or a "
+                    f"pattern. Received: inputs({described(pattern)}). The inputs of "
+                    f"this call are {quoted(names)}. `gradwatch.inputs()` selects them "
+                    "all."
                 )
             found |= set(hits)
-        else:
-            raise AddressError(
-                "`wrt` must name an input by its key, position or a pattern. "
-                f"Received: inputs({pattern!r}). The inputs of this call are {names}."
-            )
     return [name for name in names if name in found]

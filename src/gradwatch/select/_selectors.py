@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from .._errors import GradwatchError
-from ._patterns import Pattern
+from ._patterns import Pattern, as_pattern
 
 POSITIONS = ("output", "input")
 
@@ -53,20 +53,21 @@ def weights(pattern: Pattern = None, *, per_call: bool = False) -> Weights:
     Args:
         pattern: An address, a unique last part of one, a glob (`*` stays within one
             part of an address, `**` crosses `/`), a compiled regular expression, an
-            index, a layer class, a layer object, or a list of these. A layer stands
-            for every weight below it. None: every trainable weight. Frozen weights
-            and moving averages are given only when asked for: frozen ones by any
-            pattern, moving averages by their full address.
+            index, a layer class, a layer object, a variable, or a list of these. A
+            layer stands for every weight below it. None: every trainable weight.
+            Frozen weights and moving averages are given only when asked for: frozen
+            ones by any pattern, moving averages by their full address.
         per_call: Also give the share of each call of a layer that is called several
             times, as `conv@1/kernel`, `conv@2/kernel`; `conv/kernel` is their sum.
 
     Returns:
         A selector for `wrt=`.
     """
-    return Weights(pattern, bool(per_call))
+    chosen = None if pattern is None else as_pattern(pattern, "weights")
+    return Weights(chosen, bool(per_call))
 
 
-def activations(pattern: Pattern = "**", *, at: str = "output") -> Activations:
+def activations(pattern: Pattern = None, *, at: str = "output") -> Activations:
     """Selects activations of layers by name: `activations("block_*")`.
 
     Example:
@@ -82,7 +83,7 @@ def activations(pattern: Pattern = "**", *, at: str = "output") -> Activations:
         pattern: An address, a unique last part of one, a glob, a compiled regular
             expression, an index, a layer class, a layer object, or a list of these;
             `conv@2` is the second call of a shared layer, `lstm[1]` one tensor of a
-            structure. The default is every layer.
+            structure. None: every layer.
         at: `"output"` for what comes out of the layer, `"input"` for what goes in.
 
     Returns:
@@ -96,7 +97,8 @@ def activations(pattern: Pattern = "**", *, at: str = "output") -> Activations:
             f"`at` must be one of {POSITIONS}. Received: {at!r}. 'output' is what "
             "comes out of the layer, 'input' what goes in."
         )
-    return Activations(pattern, at)
+    chosen = "**" if pattern is None else as_pattern(pattern, "activations")
+    return Activations(chosen, at)
 
 
 def inputs(pattern: Pattern = None) -> Inputs:
@@ -118,4 +120,4 @@ def inputs(pattern: Pattern = None) -> Inputs:
     Returns:
         A selector for `wrt=`.
     """
-    return Inputs(pattern)
+    return Inputs(None if pattern is None else as_pattern(pattern, "inputs"))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import product
 from typing import Any, Literal
 
+from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
@@ -25,6 +27,7 @@ _GROUPS = {
     "activation": ("s", palette.GREEN, "activation"),
     "input": ("^", palette.PURPLE, "input"),
 }
+_SIZES = {"D": 4.3, "^": 6.0}  # markers that would look larger or smaller than others
 _TRENDS = ("weight", "activation")  # groups whose markers a thin line connects
 
 
@@ -52,13 +55,12 @@ def _draw(
 ) -> list[Line2D]:
     """Draws everything but the legend, whose entries it returns."""
     axis = FlowAxis(ax, marks, kinds)
-    for kind in kinds:
-        inside = [mark for mark in marks if kind.first <= mark.place <= kind.last]
-        for group in _TRENDS:
-            _draw_trend(axis, group, [mark for mark in inside if mark.group == group])
+    for kind, group in product(kinds, _TRENDS):
+        _draw_trend(axis, group, [m for m in marks if _within(m, group, kind)])
     handles = []
-    for group in dict.fromkeys(mark.group for mark in marks):
-        members = [mark for mark in marks if mark.group == group]
+    valued = [mark for mark in marks if mark.state == "value"]
+    for group in dict.fromkeys(mark.group for mark in valued):
+        members = [mark for mark in valued if mark.group == group]
         handles.append(_draw_group(axis, group, members))
     handles += _draw_edges(axis, marks)
     axis.finish(title)
@@ -69,8 +71,14 @@ def _look(group: str) -> tuple[str, str, str]:
     return _GROUPS.get(group, ("P", palette.SKY, group))
 
 
+def _within(mark: Mark, group: str, kind: Stretch) -> bool:
+    return mark.group == group and kind.first <= mark.place <= kind.last
+
+
 def _draw_trend(axis: FlowAxis, group: str, marks: Sequence[Mark]) -> None:
     """Connects the markers of one group; a gradient without a value breaks the line."""
+    if all(mark.typical is None for mark in marks):
+        return
     values = [math.nan if mark.typical is None else mark.typical for mark in marks]
     line = axis.xy([mark.place for mark in marks], values)
     axis.ax.plot(*line, color=_look(group)[1], alpha=0.35, linewidth=1.2, zorder=2)
@@ -93,9 +101,9 @@ def _draw_group(axis: FlowAxis, group: str, marks: Sequence[Mark]) -> Line2D:
     style: dict[str, Any] = {
         "linestyle": "none",
         "marker": marker,
-        "markersize": (4 if marker == "D" else 5) * max(0.7, axis.dots),
+        "markersize": _SIZES.get(marker, 5) * max(0.7, axis.dots),
         "markerfacecolor": colour,
-        "markeredgecolor": "white",
+        "markeredgecolor": axis.ax.get_facecolor(),
         "markeredgewidth": 0.5,
     }
     points = axis.xy([place for place, *_ in drawn], [middle for _, middle, _ in drawn])
@@ -107,8 +115,8 @@ def _draw_edges(axis: FlowAxis, marks: Sequence[Mark]) -> list[Line2D]:
     """Draws what has no place on a log scale, and returns its legend entries."""
     hollow = {
         "marker": "o",
-        "markerfacecolor": "white",
-        "markeredgecolor": palette.INK,
+        "markerfacecolor": "none",
+        "markeredgecolor": rcParams["text.color"],
         "markersize": 5,
     }
     cross = {

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
 from matplotlib.transforms import Transform, blended_transform_factory, offset_copy
 
 from . import palette
@@ -19,6 +19,7 @@ MOST_NAMED = 60  # beyond, a figure with every address is taller than a screen
 INSIDE = 0.11  # inches from an end of the value axis to the marks that lie there
 FLOAT16_VANISHES = 2.0**-25
 VALUES = "|gradient| of one element: mean (marker) to largest (line)"
+NO_VALUES = "no gradient has a finite element other than zero"
 # The units of x and y, the place in them, and a shift in points.
 _Where = tuple[tuple[str, str], tuple[float, float], tuple[float, float]]
 DEPTH = "depth: input → output"
@@ -80,6 +81,8 @@ class FlowAxis:
         ax, (low, high) = self.ax, _limits(self.marks)
         depth: Axis
         value: Axis
+        # The limits below are final, and trying others on the way may overflow.
+        ax.set_autoscale_on(False)
         if self.named:
             depth, value = ax.yaxis, ax.xaxis
             ax.set(xscale="log", xlim=(low, high), xlabel=VALUES)
@@ -90,7 +93,12 @@ class FlowAxis:
             ax.set(yscale="log", ylim=(low, high), ylabel=VALUES.replace(": ", ":\n"))
             ax.set(xlim=(-1, self._last + 1), xlabel=DEPTH)
             self._name_blocks()
-        value.set_major_locator(LogLocator(numticks=12))
+        if all(mark.typical is None for mark in self.marks):
+            # Any scale would be made up.
+            value.set_major_locator(NullLocator())
+            value.set_label_text(NO_VALUES)
+        else:
+            value.set_major_locator(FixedLocator(_powers_of_ten(low, high)))
         value.set_minor_locator(NullLocator())
         value.set_minor_formatter(NullFormatter())
         value.grid(True, color=palette.FAINT, linewidth=0.6)
@@ -123,7 +131,7 @@ class FlowAxis:
             blocks = blocks_of(inside)
             for block in blocks[1::2]:
                 ends = block.first - 0.5, block.last + 0.5
-                self.ax.axvspan(*ends, color=palette.BAND, zorder=0)
+                self.ax.axvspan(*ends, color=palette.BAND, lw=0, zorder=0)
             labels += blocks or [Stretch(m.name, m.place, m.place) for m in inside]
         shown = spaced(labels, (self._last + 2) / self._labels)
         start, names = without_common_start([label.label for label in shown])
@@ -185,8 +193,8 @@ def _limits(marks: Sequence[Mark]) -> tuple[float, float]:
     if not values:
         return 1e-8, 1.0
     low, high = math.log10(min(values)), math.log10(max(values))
-    if high - low < 1:
-        low, high = (low + high - 1) / 2, (low + high + 1) / 2
+    if high - low < 2:  # always two powers of ten to read the scale from
+        low, high = (low + high) / 2 - 1, (low + high) / 2 + 1
     wide, narrow = 0.13 * (high - low), 0.06 * (high - low)
     left = (
         wide if any(m.state in ("zero", "missing", "empty") for m in marks) else narrow
@@ -194,3 +202,10 @@ def _limits(marks: Sequence[Mark]) -> tuple[float, float]:
     right = wide if any(m.alarm for m in marks) else narrow
     # The last float64 numbers: 10 ** -324 is 0, which no log axis has.
     return 10 ** max(-323.0, low - left), 10 ** min(308.0, high + right)
+
+
+def _powers_of_ten(low: float, high: float, most: int = 11) -> list[float]:
+    """Returns the ticks between two ends; `LogLocator` overflows near 1e308."""
+    first, last = math.ceil(math.log10(low)), math.floor(math.log10(high))
+    step = math.ceil((last - first + 1) / most)
+    return [10.0**power for power in range(first + -first % step, last + 1, step)]

@@ -9,9 +9,9 @@ TIMES = "×"
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """Returns a number with `digits` significant digits, in at most `digits + 5` cells.
+    """Returns a number with `digits` significant digits, in at most `digits + 7` cells.
 
-    (A sign, and an exponent of two digits; three-digit exponents take one more.)
+    (A sign, a point, an "e" and an exponent of three digits with its sign.)
 
     Example:
     >>> number(0.00123456), number(-1.5e-7), number(12345.6), number(0.0)

@@ -29,11 +29,11 @@ _RULES = box.Box("    \n    \n ── \n    \n ── \n ── \n    \n    \n")
 # go, and how few cells an address may then be folded to.
 _LAYOUTS: tuple[tuple[int, tuple[str, ...], int], ...] = (
     (4, (), 24),
-    (3, (), 16),
-    (3, ("std",), 16),
-    (3, ("std", "mean"), 16),
-    (3, ("std", "mean", "shape"), 16),
-    (3, ("std", "mean", "shape", "min", "max"), 12),
+    (3, (), 20),
+    (3, ("std",), 20),
+    (3, ("std", "mean"), 20),
+    (3, ("std", "mean", "shape"), 20),
+    (3, ("std", "mean", "shape", "min", "max"), LEAST_NAME),
     (3, ("std", "mean", "shape", "min", "max", "% zero"), 0),
 )
 
@@ -95,12 +95,17 @@ def fit_rows(
 
 
 def natural_widths(grid: Grid) -> list[int]:
-    """Returns how many cells each column would like to have."""
+    """Returns how many cells each column would like to have.
+
+    The headings of sections stand in the first column, and count there.
+    """
     records = [record for section in grid.sections for record in section.records]
-    return [
+    first, *others = (
         max([cell_len(column.heading), *(cell_len(r[i].text) for r in records)])
         for i, column in enumerate(grid.columns)
-    ]
+    )
+    headings = (cell_len(section.heading) for section in grid.sections)
+    return [max([first, *headings]), *others]
 
 
 def _render(grid: Grid, width: int) -> Iterator[RenderableType]:
@@ -121,9 +126,8 @@ def _render(grid: Grid, width: int) -> Iterator[RenderableType]:
 
 def _table(grid: Grid, width: int) -> Table:
     first, *others = natural_widths(grid)
-    headings = [cell_len(section.heading) for section in grid.sections]
     room = width - sum(others) - GAP * len(others)
-    first = min(max(LEAST_NAME, room), max([first, *headings]))
+    first = min(max(LEAST_NAME, room), first)
     # Where even that is too much, rich wraps the widest of the other columns.
     sizes = [first, *(others if first <= room else [None] * len(others))]
     table = Table(

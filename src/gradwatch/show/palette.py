@@ -19,8 +19,9 @@ PURPLE = "#CC79A7"
 
 INK = "#1F2328"  # text on a white page
 MUTED = "#6E7781"  # second-rank text, and what was not measured
-FAINT = "#D0D7DE"  # grid lines
-BAND = "#F3F5F7"  # every other block of a long axis
+# See-through, so that they suit the user's own axes, whatever their background.
+FAINT = "#80889050"  # grid lines
+BAND = "#80889018"  # every other block of a long axis
 ALARM = "#C1121F"  # NaN and ∞, and nothing else
 
 Tone = Literal["plain", "dim", "warn", "alarm", "heading"]

@@ -25,7 +25,8 @@ def summarise_rows(
     Rows at the same index are one row of the gradient and are added up before
     anything is measured: the norm of `values` is not the norm of the gradient. They
     are added in float64 and then rounded to the type of `values`, which is what the
-    dense array would hold. The cost grows with `values`, not with `shape`.
+    dense array would hold (a backend that adds in float32 may differ in the last
+    digit). The cost grows with `values`, not with `shape`.
 
     Example:
     >>> import numpy as np

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,7 @@ class ClassScore(Target):
 
     def arrays(self, y: Any, batch_size: int) -> dict[str, Any]:
         """One index per example."""
+        del y
         index = np.asarray(self.index)
         if index.dtype.kind not in "iu":
             raise TargetError(
@@ -221,8 +223,14 @@ def output(which: str | int | None = None, index: int | tuple[int, ...] = ()) ->
     Returns:
         A target.
     """
-    place = (index,) if isinstance(index, int) else tuple(index)
-    return Output(which, place)
+    places = index if isinstance(index, tuple | list) else (index,)
+    try:
+        return Output(which, tuple(operator.index(place) for place in places))
+    except TypeError:
+        raise TargetError(
+            "`index` must be whole numbers, one for each axis without the batch axis. "
+            f"Received: {index!r}."
+        ) from None
 
 
 def mean_output(which: str | int | None = None) -> Target:

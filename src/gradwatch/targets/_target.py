@@ -46,6 +46,7 @@ class Target(ABC):
 
     def check(self, outputs: Mapping[str, tuple[int, ...]]) -> None:
         """Raises a `TargetError` if outputs of these shapes have no such target."""
+        del outputs
 
     @abstractmethod
     def value(self, setting: Setting) -> Tensor:
@@ -60,11 +61,10 @@ def named_outputs(model: Any, outputs: Any) -> dict[str, Tensor]:
     if not keras.tree.is_nested(outputs):
         return {"output": outputs}
     flat = keras.tree.flatten_with_path(outputs)
-    names = getattr(model, "output_names", None)
-    is_mapping = isinstance(outputs, dict)
-    if not is_mapping and isinstance(names, list) and len(names) == len(flat):
-        if len(set(names)) == len(names):
-            return {n: t for n, (_, t) in zip(names, flat, strict=True)}
+    names: Any = getattr(model, "output_names", None)
+    from_graph = isinstance(names, list) and not isinstance(outputs, dict)
+    if from_graph and len(names) == len(flat) == len(set(names)):
+        return {n: t for n, (_, t) in zip(names, flat, strict=True)}
     return {"/".join(str(p) for p in path): tensor for path, tensor in flat}
 
 

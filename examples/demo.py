@@ -1,0 +1,149 @@
+"""Trains a small network on drawn shapes and shows its gradients.
+
+`make demo` runs this. It needs no download and takes less than a minute. It runs on
+every backend: KERAS_BACKEND=jax python examples/demo.py
+"""
+
+import os
+import pathlib
+
+# Before Keras is imported: quiet TensorFlow, and the processor is enough.
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+
+import keras
+import numpy as np
+from rich.console import Console
+
+import gradwatch as gw
+
+SHAPES = ("circle", "square", "triangle", "cross")
+
+
+def draw_shapes(count, seed):
+    """Returns `count` noisy 28×28 pictures of shapes, and which shape each one is."""
+    random = np.random.default_rng(seed)
+    labels = random.integers(len(SHAPES), size=count)
+
+    def each(low, high):
+        return random.uniform(low, high, size=(count, 1, 1))
+
+    rows, columns = np.mgrid[:28, :28]
+    across, down = columns - each(11, 16), rows - each(11, 16)
+    radius, turn = each(6, 10), each(0, 2 * np.pi)
+    u = across * np.cos(turn) + down * np.sin(turn)
+    v = down * np.cos(turn) - across * np.sin(turn)
+    # The distance of each pixel from the line that is drawn.
+    sides = [u * np.cos(a) + v * np.sin(a) for a in np.arange(3) * 2 * np.pi / 3]
+    distances = (
+        np.abs(np.hypot(u, v) - radius),
+        np.abs(np.maximum(np.abs(u), np.abs(v)) - 0.8 * radius),
+        np.abs(np.max(sides, axis=0) - 0.5 * radius),
+        np.minimum(
+            np.maximum(np.abs(u), np.abs(v) - radius),
+            np.maximum(np.abs(v), np.abs(u) - radius),
+        ),
+    )
+    ink = np.clip(1.6 - np.choose(labels[:, None, None], distances), 0, 1)
+    pictures = ink * each(0.6, 1.0) + random.normal(0, 0.12, size=ink.shape)
+    return pictures[..., None].astype("float32"), labels.astype("int32")
+
+
+def build_network():
+    """Returns a small convolutional network for the shapes."""
+    layers = keras.layers
+    model = keras.Sequential(
+        [
+            keras.Input((28, 28, 1)),
+            layers.Conv2D(8, 3, activation="relu", name="conv1"),
+            layers.MaxPooling2D(name="pool1"),
+            layers.Conv2D(16, 3, activation="relu", name="conv2"),
+            layers.BatchNormalization(name="norm2"),
+            layers.MaxPooling2D(name="pool2"),
+            layers.Conv2D(32, 3, activation="relu", name="conv3"),
+            layers.GlobalAveragePooling2D(name="average"),
+            layers.Dropout(0.1, name="dropout"),
+            layers.Dense(len(SHAPES), name="scores"),
+        ],
+        name="shapes",
+    )
+    model.compile(
+        optimizer=keras.optimizers.Adam(5e-3),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
+    return model
+
+
+def train(model, console, epochs=4):
+    """Trains for a few seconds and says how well it went."""
+    x, y = draw_shapes(2000, seed=0)
+    x_test, y_test = draw_shapes(500, seed=1)
+    for epoch in range(1, epochs + 1):
+        model.fit(x, y, batch_size=50, verbose=0)
+        loss, accuracy = model.evaluate(x_test, y_test, batch_size=250, verbose=0)
+        console.print(
+            f"epoch {epoch}: loss {loss:.3f}, "
+            f"{accuracy:.0%} of 500 new pictures are right"
+        )
+
+
+def main():
+    """Trains, then asks four questions."""
+    keras.utils.set_random_seed(7)
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 100
+
+    console.rule(f"A network that tells {len(SHAPES)} shapes apart", align="left")
+    model = build_network()
+    train(model, console)
+    x, y = draw_shapes(64, seed=2)
+
+    console.print()
+    console.rule("The gradient of the loss, for every weight", align="left")
+    console.print(gw.gradients(model, x, y))
+
+    console.print()
+    console.rule("The gradient of one class score, at a layer in the middle", align="left")
+    shape = SHAPES.index("triangle")
+    g = gw.gradients(
+        model,
+        x[y == shape][:1],
+        target=gw.class_score(shape),
+        wrt=gw.activations("conv2"),
+    )
+    console.print(g)
+    maps = g.to_numpy()["conv2"][0].sum(axis=(0, 1))
+    console.print(
+        f"\nRaise feature map {maps.argmax()} of conv2 by 1, and this picture scores "
+        f"{maps.max():+.1f} as a triangle; map {maps.argmin()}, and it is {maps.min():+.1f}."
+    )
+
+    console.print()
+    console.rule("Why is there no gradient?", align="left")
+
+    def predicted_class(scores):
+        return keras.ops.cast(keras.ops.argmax(scores, axis=-1), "float32")
+
+    reason = gw.why_none(model, x, name="conv1/kernel", target=predicted_class)
+    console.print(f"Of the predicted class, for conv1/kernel: {reason}")
+
+    console.print()
+    console.rule("The gradient flow", align="left")
+    wrt = [gw.weights(), gw.activations(), gw.inputs()]
+    path = pathlib.Path("out", "gradient-flow.png")
+    path.parent.mkdir(exist_ok=True)
+    gw.gradients(model, x, y, wrt=wrt).plot().savefig(path)
+    console.print(f"One pass gave weights, activations and inputs: see {path}")
+
+    console.print()
+    console.rule("Where to look next", align="left")
+    console.print("docs/inspect.md       every way to ask, on one page")
+    console.print("docs/how-to/          short answers to single questions")
+    console.print("examples/             a script for each, such as shared_layer.py")
+
+
+if __name__ == "__main__":
+    main()

@@ -4,13 +4,17 @@
 every backend: KERAS_BACKEND=jax python examples/demo.py
 """
 
+# ruff: noqa: E402 (what is set here must be set before Keras is imported)
 import os
 import pathlib
+import sys
 
-# Before Keras is imported: quiet TensorFlow, and the processor is enough.
-os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+# TensorFlow's native code writes start-up notes to file 2, whatever it is told. Python's
+# own messages keep their way to the screen.
+sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
+os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 import keras
 import numpy as np
@@ -56,11 +60,10 @@ def build_network():
     model = keras.Sequential(
         [
             keras.Input((28, 28, 1)),
-            layers.Conv2D(8, 3, activation="relu", name="conv1"),
-            layers.MaxPooling2D(name="pool1"),
+            layers.Conv2D(8, 5, strides=2, activation="relu", name="conv1"),
             layers.Conv2D(16, 3, activation="relu", name="conv2"),
-            layers.BatchNormalization(name="norm2"),
-            layers.MaxPooling2D(name="pool2"),
+            layers.BatchNormalization(momentum=0.9, name="norm"),
+            layers.MaxPooling2D(name="pool"),
             layers.Conv2D(32, 3, activation="relu", name="conv3"),
             layers.GlobalAveragePooling2D(name="average"),
             layers.Dropout(0.1, name="dropout"),
@@ -76,16 +79,16 @@ def build_network():
     return model
 
 
-def train(model, console, epochs=4):
+def train(model, console, epochs=3):
     """Trains for a few seconds and says how well it went."""
-    x, y = draw_shapes(2000, seed=0)
-    x_test, y_test = draw_shapes(500, seed=1)
+    x, y = draw_shapes(1500, seed=0)
+    x_test, y_test = draw_shapes(400, seed=1)
     for epoch in range(1, epochs + 1):
         model.fit(x, y, batch_size=50, verbose=0)
-        loss, accuracy = model.evaluate(x_test, y_test, batch_size=250, verbose=0)
+        loss, accuracy = model.evaluate(x_test, y_test, batch_size=400, verbose=0)
         console.print(
             f"epoch {epoch}: loss {loss:.3f}, "
-            f"{accuracy:.0%} of 500 new pictures are right"
+            f"{accuracy:.0%} of 400 new pictures are right"
         )
 
 
@@ -96,53 +99,54 @@ def main():
     if not console.is_terminal:
         console.width = 100
 
-    console.rule(f"A network that tells {len(SHAPES)} shapes apart", align="left")
+    def heading(text):
+        console.print()
+        console.rule(f"[bold]{text}", align="left", style="dim")
+
+    heading(f"A network learns to tell shapes apart ({keras.backend.backend()})")
     model = build_network()
     train(model, console)
     x, y = draw_shapes(64, seed=2)
 
-    console.print()
-    console.rule("The gradient of the loss, for every weight", align="left")
+    heading("The gradient of the loss, for every weight")
     console.print(gw.gradients(model, x, y))
 
-    console.print()
-    console.rule("The gradient of one class score, at a layer in the middle", align="left")
-    shape = SHAPES.index("triangle")
+    heading("The gradient of one class score, at a layer in the middle")
+    triangle = SHAPES.index("triangle")
     g = gw.gradients(
         model,
-        x[y == shape][:1],
-        target=gw.class_score(shape),
+        x[y == triangle][:1],
+        target=gw.class_score(triangle),
         wrt=gw.activations("conv2"),
     )
     console.print(g)
-    maps = g.to_numpy()["conv2"][0].sum(axis=(0, 1))
+    pull = g.to_numpy()["conv2"][0].sum(axis=(0, 1))  # one number per feature map
     console.print(
-        f"\nRaise feature map {maps.argmax()} of conv2 by 1, and this picture scores "
-        f"{maps.max():+.1f} as a triangle; map {maps.argmin()}, and it is {maps.min():+.1f}."
+        f"\nOf the {len(pull)} feature maps, {pull.argmax()} pulls this picture most "
+        f"towards 'triangle' ({pull.max():+.1f}), {pull.argmin()} most away from it "
+        f"({pull.min():+.1f})."
     )
 
-    console.print()
-    console.rule("Why is there no gradient?", align="left")
-
-    def predicted_class(scores):
-        return keras.ops.cast(keras.ops.argmax(scores, axis=-1), "float32")
-
+    heading("Why a gradient is missing")
     reason = gw.why_none(model, x, name="conv1/kernel", target=predicted_class)
-    console.print(f"Of the predicted class, for conv1/kernel: {reason}")
+    console.print(f"The predicted class has none. {reason}")
 
-    console.print()
-    console.rule("The gradient flow", align="left")
-    wrt = [gw.weights(), gw.activations(), gw.inputs()]
+    heading("The gradient flow")
+    everything = [gw.weights(), gw.activations(), gw.inputs()]
     path = pathlib.Path("out", "gradient-flow.png")
     path.parent.mkdir(exist_ok=True)
-    gw.gradients(model, x, y, wrt=wrt).plot().savefig(path)
-    console.print(f"One pass gave weights, activations and inputs: see {path}")
+    gw.gradients(model, x, y, wrt=everything).plot().savefig(path)
+    console.print(f"Weights, activations and inputs, from one pass: {path}")
 
-    console.print()
-    console.rule("Where to look next", align="left")
-    console.print("docs/inspect.md       every way to ask, on one page")
-    console.print("docs/how-to/          short answers to single questions")
-    console.print("examples/             a script for each, such as shared_layer.py")
+    heading("Where to look next")
+    console.print("docs/inspect.md   every way to ask")
+    console.print("docs/how-to/      short answers to single questions")
+    console.print("examples/         one script for each of them")
+
+
+def predicted_class(scores):
+    """A target that cannot work: a whole number has no gradient."""
+    return keras.ops.cast(keras.ops.argmax(scores, axis=-1), "float32")
 
 
 if __name__ == "__main__":

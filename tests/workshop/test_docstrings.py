@@ -53,7 +53,8 @@ def test_docstring_example_gives_what_it_says(
     """The printed output of each `>>>` is the one written below it."""
     monkeypatch.chdir(tmp_path)  # An example may save a figure.
     names = dict(vars(importlib.import_module(module)))
-    assert run(doc, names, name, file, line) == ""
+    report = run(doc, names, name, file, line)
+    assert not report, report
 
 
 WRONG = '''class A:

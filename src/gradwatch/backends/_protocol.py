@@ -76,6 +76,8 @@ class Passed:
 class Runner(Protocol):
     """A program made ready to run on batches of one signature."""
 
+    compiled: bool
+    """Whether it holds a compiled pass, and nothing of the model, and may be kept."""
     facts: Any
     outputs: dict[str, tuple[int, ...]]
 

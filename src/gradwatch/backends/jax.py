@@ -17,7 +17,6 @@ from ._flow import Cut, Flow, Step, analyse
 from ._protocol import Leaf, Outcome, Passed, Program, Runner, Sparse, Tensor
 
 HAS_TAPE = False
-COMPILES = True
 PROBES_RNN_CELLS = False
 
 _ZERO_GRADIENT = {"floor", "ceil", "round", "sign"}
@@ -83,6 +82,7 @@ class Traced:
         *,
         compiled: bool,
     ) -> None:
+        self.compiled = compiled
         self.variables = variables
         leaves = _discover(program, variables, tensors)
         places: list[str] = []

@@ -16,7 +16,6 @@ from ._flow import Cut, Flow, Step, Verdict, analyse
 from ._protocol import Leaf, Outcome, Passed, Program, Runner, Sparse, Tensor
 
 HAS_TAPE = True
-COMPILES = True
 PROBES_RNN_CELLS = True
 
 # Their registered gradient is a tensor of zeros, not None.
@@ -104,6 +103,7 @@ def _eager(gradient: tf.IndexedSlices) -> bool:
 class Eager:
     """Runs the program operation by operation."""
 
+    compiled = False
     facts: Any = None
 
     def __init__(self, program: Program, variables: Sequence[Any]) -> None:
@@ -116,8 +116,9 @@ class Eager:
         recorder, outcome, gradients = run(self.program, self.variables, tensors)
         verdicts: dict[Leaf, Verdict] = {}
         if suspicious(gradients):
-            traced = Compiled(self.program, self.variables, tensors)
-            verdicts = traced.verdicts
+            # Some models run only eagerly; then there is no graph to explain by.
+            with contextlib.suppress(Exception):
+                verdicts = Compiled(self.program, self.variables, tensors).verdicts
             gradients = drop_cut(gradients, verdicts)
         self.facts, self.outputs = outcome.facts, shapes(outcome.outputs)
         return Passed(
@@ -132,6 +133,8 @@ class Eager:
 
 class Compiled:
     """Traces the program once; holds the graph, not the program or the model."""
+
+    compiled = True
 
     def __init__(
         self, program: Program, variables: Sequence[Any], tensors: Sequence[Tensor]

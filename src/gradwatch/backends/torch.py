@@ -17,7 +17,6 @@ from ._flow import Cut, Flow, Step, Verdict, analyse
 from ._protocol import Leaf, Outcome, Passed, Program, Runner, Sparse, Tensor
 
 HAS_TAPE = True
-COMPILES = False
 PROBES_RNN_CELLS = True
 
 _ZERO_GRADIENT = {"floor", "ceil", "round", "sign", "trunc", "sgn", "floor_divide"}
@@ -76,6 +75,7 @@ class Recorder:
 class Eager:
     """Runs the program; torch builds its graph anew each time."""
 
+    compiled = False
     facts: Any = None
 
     def __init__(self, program: Program, variables: Sequence[Any]) -> None:

@@ -5,7 +5,6 @@ from ._engine import Engine as Engine
 from ._entries import Entry as Entry
 from ._entries import absent as absent
 from ._entries import entries as entries
-from ._guard import ensure_built as ensure_built
 from ._guard import untouched as untouched
 from ._leaf import Leaf as Leaf
 from ._reasons import Reason as Reason

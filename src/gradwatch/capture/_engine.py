@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import keras
 from keras.src.backend import compute_output_spec
 
 from .._errors import GradwatchError
 from ..backends import Passed, Runner, current
-from ..select import Tree, Wrt, resolve, walk
+from ..select import Tree, Wrt, require_model, resolve, walk
 from ..targets import Loss, Target, prepared_loss
-from ._batch import Batch, make_batch, require_loss
+from ._batch import Batch, make_batch
 from ._entries import Entry, absent, entries
+from ._expected import require_loss
 from ._guard import ensure_built, specifications, untouched
 from ._leaf import Leaf
 from ._program import ForwardPass
@@ -42,7 +43,14 @@ class _Prepared:
     runner: Runner
     absent: list[Entry]
     raw: list[Any]
-    marks: Any
+    held: Any
+    """What the key names by identity, kept so that no identity is used again."""
+    marks: list[weakref.ref[Any] | None]
+
+
+# Tracing lends things to the model for a while (a built loss, shadowed calls): one
+# thread at a time, whatever the engine.
+_tracing = threading.RLock()
 
 
 class Engine:
@@ -53,37 +61,42 @@ class Engine:
     """
 
     def __init__(self, wrt: Wrt, *, training: bool | None, compiled: bool) -> None:
+        for name, value in (("training", training), ("compiled", compiled)):
+            if value not in (True, False) and (value is not None or name == "compiled"):
+                raise GradwatchError(
+                    f"`{name}` must be True or False. Received: {value!r}."
+                )
         self.wrt = wrt
         self.training = training
         self.compiled = compiled
         self.traces = 0
         self._prepared: OrderedDict[Hashable, _Prepared] = OrderedDict()
-        self._lock = threading.RLock()
 
     def run(self, model: Any, x: Any, y: Any, target: Target) -> Captured:
         """Runs forward and backward once."""
-        if not isinstance(model, keras.Layer):
-            raise _not_a_model(model)
-        if isinstance(target, Loss):
-            require_loss(model, target)
-        current().synchronise(model)
-        batch = make_batch(model, x, y, target, _scale(model, target))
-        ensure_built(model, batch.unflatten(batch.tensors)["x"])
+        batch = self.ready(model, x, y, target)
         mode = target.training if self.training is None else self.training
-        with self._lock:
-            key = (fingerprint(model), target.key(), batch.signature, mode)
+        key = (_variables(model), target.key(), batch.signature, mode)
+        with _tracing:
             prepared = self._prepared.get(key)
             if prepared is None or not _still_valid(prepared, model):
                 return self._first(model, batch, target, mode, key)
             self._prepared.move_to_end(key)
         target.check(prepared.runner.outputs)
         with current().restored(prepared.raw):
-            try:
-                passed = prepared.runner(batch.tensors)
-            except Exception as error:
-                self._locate(model, batch, target, mode, error)
-                raise
+            passed = self._execute(prepared.runner, model, batch, target, mode)
         return _captured(passed, prepared, batch)
+
+    def ready(self, model: Any, x: Any, y: Any, target: Target) -> Batch:
+        """Checks what was given, and builds the model if it is not."""
+        require_model(model)
+        if isinstance(target, Loss):
+            require_loss(model, target)
+        current().synchronise(model)
+        batch = make_batch(model, x, y, target, _scale(model, target))
+        with _tracing:
+            ensure_built(model, batch.unflatten(batch.tensors)["x"])
+        return batch
 
     def _first(
         self, model: Any, batch: Batch, target: Target, mode: bool, key: Hashable
@@ -91,50 +104,61 @@ class Engine:
         """Traces, runs, and keeps what was compiled if the run went well."""
         tree = walk(model)
         program = _program(tree, self.wrt, batch, target, mode)
-        specs = specifications(batch.unflatten(batch.tensors))
-
-        def output_specs() -> Any:
-            return compute_output_spec(model, specs["x"], training=False)
-
-        with (
-            untouched(tree),
-            prepared_loss(model, target, specs["y"], output_specs),
-        ):
+        layers = [tree.model, *(node.layer for node in tree.layers.values())]
+        with self._lent(tree, batch, target):
             try:
                 self.traces += 1
                 runner = current().prepare(
                     program, program.variables, batch.tensors, compiled=self.compiled
                 )
-                passed = runner(batch.tensors)
+                if not runner.compiled:
+                    passed = runner(batch.tensors)
             except Exception as error:
                 _note(error, program, model)
                 raise
+            if runner.compiled:
+                passed = self._execute(runner, model, batch, target, mode)
         prepared = _Prepared(
             runner,
             absent(program.selection, tree, runner.facts),
-            current().raw_state([tree.model, *(n.layer for n in tree.layers.values())]),
+            current().raw_state(layers),
+            (list(model.variables), target),
             _marks(model),
         )
-        if current().COMPILES and self.compiled:
+        if runner.compiled:
             self._prepared[key] = prepared
             while len(self._prepared) > KEPT:
                 self._prepared.popitem(last=False)
         return _captured(passed, prepared, batch)
 
-    def _locate(
-        self, model: Any, batch: Batch, target: Target, mode: bool, error: Exception
-    ) -> None:
-        """Finds the layer behind an error of a compiled pass, by an eager one."""
-        tree = walk(model)
-        program = _program(tree, self.wrt, batch, target, mode)
+    @contextlib.contextmanager
+    def _lent(self, tree: Tree, batch: Batch, target: Target) -> Iterator[None]:
+        """Readies a model for being traced, and takes everything back."""
+        specs = specifications(batch.unflatten(batch.tensors))
+
+        def outputs() -> Any:
+            return compute_output_spec(tree.model, specs["x"], training=False)
+
+        with untouched(tree), prepared_loss(tree.model, target, specs["y"], outputs):
+            yield
+
+    def _execute(
+        self, runner: Runner, model: Any, batch: Batch, target: Target, mode: bool
+    ) -> Passed:
+        """Runs a compiled pass; if it fails, finds the layer by an eager one."""
         try:
-            with untouched(tree):
-                runner = current().prepare(
-                    program, program.variables, batch.tensors, compiled=False
-                )
-                runner(batch.tensors)
-        except Exception:  # noqa: BLE001 - only to learn where; `error` is raised
-            _note(error, program, model)
+            return runner(batch.tensors)
+        except Exception as error:
+            tree = walk(model)
+            program = _program(tree, self.wrt, batch, target, mode)
+            try:
+                with _tracing, self._lent(tree, batch, target):
+                    current().prepare(
+                        program, program.variables, batch.tensors, compiled=False
+                    )(batch.tensors)
+            except Exception:  # noqa: BLE001 - only to learn where it fails
+                _note(error, program, model)
+            raise
 
 
 def _program(
@@ -145,24 +169,29 @@ def _program(
     return ForwardPass(tree, selection, target, batch, mode, variables)
 
 
-def fingerprint(model: Any) -> Hashable:
-    """What a compiled pass depends on besides the batch: layers and what is frozen."""
-    layers = tuple(id(layer) for layer in model._flatten_layers())
-    variables = tuple((id(v), v.trainable) for v in model.variables)
-    return (layers, variables)
+def _variables(model: Any) -> Hashable:
+    """Which weights there are, and which of them are frozen."""
+    return tuple((id(v), v.trainable) for v in model.variables)
 
 
-def _marks(model: Any) -> Any:
-    """Weak references to what `compile` replaces: ids may be used again."""
-    parts = [getattr(model, "_compile_loss", None), getattr(model, "optimizer", None)]
-    return [None if part is None else weakref.ref(part) for part in parts]
+def _parts(model: Any) -> list[Any]:
+    """What else a compiled pass depends on: the layers, and what `compile` sets."""
+    compiled = [
+        getattr(model, "_compile_loss", None),
+        getattr(model, "optimizer", None),
+    ]
+    return [*compiled, *model._flatten_layers(include_self=False)]
+
+
+def _marks(model: Any) -> list[weakref.ref[Any] | None]:
+    return [None if part is None else weakref.ref(part) for part in _parts(model)]
 
 
 def _still_valid(prepared: _Prepared, model: Any) -> bool:
-    parts = [getattr(model, "_compile_loss", None), getattr(model, "optimizer", None)]
-    return all(
-        (mark is None and part is None) or (mark is not None and mark() is part)
-        for mark, part in zip(prepared.marks, parts, strict=True)
+    parts = _parts(model)
+    return len(parts) == len(prepared.marks) and all(
+        part is (None if mark is None else mark())
+        for part, mark in zip(parts, prepared.marks, strict=True)
     )
 
 
@@ -190,17 +219,19 @@ def _note(error: Exception, program: ForwardPass, model: Any) -> None:
     if isinstance(error, GradwatchError):
         error.__notes__ = []  # JAX notes how it shortened the traceback
         return
+    if "is not a valid scope name" in str(error):
+        error.add_note(
+            "gradwatch: TensorFlow cannot compile a layer of that name, in `fit` "
+            "neither. Rename the layer, or pass `compiled=False`."
+        )
     address = program.facts.raised_in
     if address is not None:
         layer = type(program.tree.layers[address].layer).__name__
         error.add_note(
             f"gradwatch: raised inside layer {address!r} ({layer}) of {model.name!r}."
         )
-
-
-def _not_a_model(model: object) -> Exception:
-    return GradwatchError(
-        "`model` must be a Keras 3 model or layer. Received: "
-        f"{type(model).__module__}.{type(model).__name__}. Models of `tf_keras` or "
-        "plain torch modules must be wrapped or rebuilt in Keras 3."
-    )
+    elif program.facts.in_target:
+        error.add_note(
+            f"gradwatch: raised while computing the target, {program.target}: "
+            f"{program.facts.in_target}."
+        )

@@ -19,6 +19,8 @@ class Entry:
     """One gradient, or the reason why there is none."""
 
     name: str
+    address: str
+    """The name without the number of a call or the place in a structure."""
     kind: str
     shape: tuple[int, ...]
     dtype: str
@@ -51,6 +53,7 @@ def entries(
             name += ":output"
         found[name] = Entry(
             name,
+            leaf.address,
             leaf.kind,
             *facts.specs[leaf],
             gradient,
@@ -66,6 +69,7 @@ def absent(selection: Selection, tree: Tree, facts: Facts) -> list[Entry]:
     weights = [
         Entry(
             name,
+            name,
             "weight",
             tuple(node.variable.shape),
             node.variable.dtype,
@@ -74,7 +78,7 @@ def absent(selection: Selection, tree: Tree, facts: Facts) -> list[Entry]:
         for name, node in selection.frozen.items()
     ]
     taps = [
-        Entry(name, "activation", (), "", reason=reason)
+        Entry(name, name, "activation", (), "", reason=reason)
         for name, reason in untapped(selection, tree, facts)
     ]
     return weights + taps

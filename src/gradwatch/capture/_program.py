@@ -71,10 +71,23 @@ class ForwardPass:
                 training=self.training,
                 arrays=parts["arrays"],
             )
-            value = self.target.value(setting)
+            value = self._value(setting, named)
         self.unlisted = scope.unlisted
         self._check_taps()
         return Outcome(value, parts["scale"], named, self.facts)
+
+    def _value(self, setting: Setting, outputs: dict[str, Tensor]) -> Tensor:
+        try:
+            return self.target.value(setting)
+        except Exception:
+            shapes = [f"output {n!r} {tuple(t.shape)}" for n, t in outputs.items()]
+            shapes += [
+                f"`y` {tuple(t.shape)}"
+                for t in keras.tree.flatten(setting.y)
+                if t is not None
+            ]
+            self.facts.in_target = ", ".join(shapes)
+            raise
 
     def _mark_weights(self, recorder: Recorder, scope: _Scope) -> None:
         for name, node in self.selection.weights.items():

@@ -97,9 +97,16 @@ def from_verdict(leaf: Leaf, verdict: Verdict | None, facts: Facts) -> Reason:
     layer = leaf.address
     if leaf.kind == "weight":
         layer = leaf.address.rpartition("/")[0]
-    if verdict is not None and verdict.cuts:
+    if verdict is None:
+        return Reason(
+            "lost",
+            "No gradient reaches it, and the operations could not be traced to say "
+            "where it is cut.",
+            layer,
+        )
+    if verdict.cuts:
         return _cut(verdict.cuts)
-    if verdict is not None and verdict.other_outputs:
+    if verdict.other_outputs:
         names = ", ".join(repr(name) for name in verdict.other_outputs)
         return Reason(
             "other_output",
@@ -108,7 +115,7 @@ def from_verdict(leaf: Leaf, verdict: Verdict | None, facts: Facts) -> Reason:
             "loss that includes it.",
             layer,
         )
-    if verdict is not None and not verdict.connected:
+    if not verdict.connected:
         if layer and leaf.kind == "weight" and not _called(layer, facts):
             return not_called(layer)
         return Reason(

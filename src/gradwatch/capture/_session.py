@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -42,6 +43,8 @@ class Facts:
     """Shape and dtype of each leaf."""
     raised_in: str | None = None
     """The innermost layer that raised."""
+    in_target: str = ""
+    """The shapes that a target which raised was given."""
 
 
 class Session:
@@ -49,6 +52,7 @@ class Session:
 
     def __init__(self, tree: Tree, selection: Selection, recorder: Recorder) -> None:
         self.tree = tree
+        self.addresses = {id(n.layer): a for a, n in tree.layers.items()}
         self.recorder = recorder
         self.facts = Facts()
         self._taps: dict[tuple[str, str], list[Tap]] = {}
@@ -64,17 +68,20 @@ class Session:
     @contextlib.contextmanager
     def open(self) -> Iterator[Session]:
         """Shadows `call` on every layer of the model; restores it, whatever happens."""
-        shadowed: list[Any] = []
+        shadowed: list[_Shadow] = []
         token = _current.set(self)
         try:
-            for node in self.tree.layers.values():
-                for method in ("call", "quantized_call"):
-                    _shadow(node.layer, node.address, method, shadowed)
+            shadowed.extend(
+                _shadow(node.layer, method)
+                for node in self.tree.layers.values()
+                for method in ("call", "quantized_call")
+                if hasattr(node.layer, method)
+            )
             yield self
         finally:
             _current.reset(token)
-            for restore in reversed(shadowed):
-                restore()
+            for shadow in reversed(shadowed):
+                shadow.release()
 
     def run(self, layer: Any, address: str, call: Callable[..., Any], args: Any) -> Any:
         """Calls a layer, with the taps that are wanted on it."""
@@ -211,30 +218,50 @@ class Session:
             scope.state_mapping.update(before)
 
 
-def _shadow(layer: Any, address: str, method: str, undo: list[Any]) -> None:
-    original = getattr(layer, method, None)
-    if original is None:
-        return
-    had = layer.__dict__.get(method)
+class _Shadow:
+    """Stands in for a method of one layer while any session is open on it.
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    Sessions of several threads, or one inside another, share it; the last one to close
+    takes it away. Each call finds the session of its own thread.
+    """
+
+    def __init__(self, layer: Any, method: str) -> None:
+        self.layer = layer
+        self.method = method
+        self.had = layer.__dict__.get(method)
+        self.original = getattr(layer, method)
+        self.users = 0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         session = _current.get()
-        if session is None or session.tree.layers.get(address) is None:
-            return original(*args, **kwargs)
-        if _symbolic(args) or _symbolic(kwargs):
-            return original(*args, **kwargs)
-        return session.run(layer, address, original, (args, kwargs))
+        address = None if session is None else session.addresses.get(id(self.layer))
+        if session is None or address is None or _symbolic((args, kwargs)):
+            return self.original(*args, **kwargs)
+        return session.run(self.layer, address, self.original, (args, kwargs))
 
-    # The instance dictionary, not setattr: Keras and torch would track the function.
-    layer.__dict__[method] = call
+    def release(self) -> None:
+        with _shadowing:
+            self.users -= 1
+            if self.users:
+                return
+            if self.had is None:
+                self.layer.__dict__.pop(self.method, None)
+            else:
+                self.layer.__dict__[self.method] = self.had
 
-    def restore() -> None:
-        if had is None:
-            layer.__dict__.pop(method, None)
-        else:
-            layer.__dict__[method] = had
 
-    undo.append(restore)
+_shadowing = threading.Lock()
+
+
+def _shadow(layer: Any, method: str) -> _Shadow:
+    with _shadowing:
+        shadow = layer.__dict__.get(method)
+        if not isinstance(shadow, _Shadow):
+            shadow = _Shadow(layer, method)
+            # Not setattr: Keras and torch would look into it, and track it.
+            layer.__dict__[method] = shadow
+        shadow.users += 1
+        return shadow
 
 
 def _symbolic(structure: Any) -> bool:

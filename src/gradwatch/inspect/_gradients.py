@@ -8,9 +8,8 @@ from typing import Any
 
 import keras
 
-from .._errors import GradwatchError
 from ..capture import Engine
-from ..select import Wrt, selectors
+from ..select import Wrt, require_model, selectors
 from ..targets import Target, as_target
 from ._result import Gradients
 
@@ -52,6 +51,7 @@ class Inspector:
         compiled: bool = True,
     ) -> None:
         selectors(wrt)
+        require_model(model)
         self.model = model
         self.target = as_target(target, loss)
         self._engine = Engine(wrt, training=training, compiled=compiled)
@@ -160,10 +160,6 @@ _engines: weakref.WeakKeyDictionary[keras.Layer, dict[Hashable, Engine]] = (
 def _engine_for(model: Any, wrt: Wrt, training: bool | None, compiled: bool) -> Engine:
     fresh = Engine(wrt, training=training, compiled=compiled)
     chosen = selectors(wrt)
-    if not isinstance(model, keras.Layer):
-        raise GradwatchError(
-            f"`model` must be a Keras 3 model or layer. Received: {type(model)!r}. "
-            "The arguments are `gradients(model, x, y)`."
-        )
+    require_model(model)
     kept = _engines.setdefault(model, {})
     return kept.setdefault((tuple(chosen), training, compiled), fresh)

@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 
-from .._errors import GradwatchError, counted
+from .._errors import counted
 from ..select import walk
 from ..show import plain_table
 
@@ -101,11 +101,6 @@ def layers(model: keras.Layer) -> Layers:
     Returns:
         The addresses as a sequence; print it for a table.
     """
-    if not isinstance(model, keras.Layer):
-        raise GradwatchError(
-            "`model` must be a Keras 3 model or layer. Received: "
-            f"{type(model).__name__}."
-        )
     tree = walk(model)
     infos = []
     for address, node in tree.layers.items():

@@ -85,22 +85,12 @@ class Gradients(Mapping[str, Any]):
                 f"A gradient is asked for by name. Received: {name!r}. The names are "
                 f"{quoted(names)}."
             )
-        calls = [n for n in names if n.startswith(f"{name}@")]
-        if calls:
-            raise AddressError(
-                f"{name!r} was called {counted(len(calls), 'time')}, and each call has "
-                f"its own gradient. Ask for one of {quoted(calls)}, or for "
-                f"`.total({name!r})`, their sum."
-            )
-        parts = [n for n in names if n.startswith(f"{name}[")]
-        if parts:
-            raise AddressError(
-                f"{name!r} gives {counted(len(parts), 'tensor')}. Ask for one of "
-                f"{quoted(parts)}."
-            )
         ends = [n for n in names if n.endswith("/" + name)]
         if len(ends) == 1:
             return self._entries[ends[0]]
+        several = self._of_layer(name)
+        if several:
+            raise AddressError(_several(name, several))
         if ends:
             raise AddressError(
                 f"{name!r} is the last part of {len(ends)} names: {quoted(ends)}. Ask "
@@ -112,6 +102,14 @@ class Gradients(Mapping[str, Any]):
             f"There is no gradient of that name. Received: {name!r}. This result has "
             f"{counted(len(names), 'name')}.{hint} Ask for more with `wrt=`."
         )
+
+    def _of_layer(self, name: str) -> list[str]:
+        """Returns the names of all calls and tensors of one layer."""
+        addresses = {e.address for e in self._entries.values() if e.kind != "weight"}
+        meant = [a for a in addresses if a == name or a.endswith("/" + name)]
+        if len(meant) != 1:
+            return []
+        return [n for n, e in self._entries.items() if e.address == meant[0]]
 
     @property
     def missing(self) -> dict[str, Reason]:
@@ -131,9 +129,9 @@ class Gradients(Mapping[str, Any]):
 
     def total(self, name: str) -> Any:
         """Returns the sum of the gradients of all calls of a layer."""
-        calls = [
-            n for n in self if n.startswith(f"{name}@") and "/" not in n[len(name) :]
-        ]
+        if name in self._entries:
+            return self[name]
+        calls = [n for n in self._of_layer(name) if n in self]
         if not calls:
             return self[name]
         shapes = {tuple(self[n].shape) for n in calls}
@@ -263,6 +261,18 @@ class Gradients(Mapping[str, Any]):
 
     def __eq__(self, other: object) -> bool:
         return self is other
+
+
+def _several(name: str, names: list[str]) -> str:
+    if all("@" in n for n in names):
+        return (
+            f"{name!r} was called {counted(len(names), 'time')}, and each call has its "
+            f"own gradient. Ask for one of {quoted(names)}, or for `.total({name!r})`, "
+            "their sum."
+        )
+    return (
+        f"{name!r} has {counted(len(names), 'tensor')}. Ask for one of {quoted(names)}."
+    )
 
 
 def _numpy(tensor: Any) -> np.ndarray:

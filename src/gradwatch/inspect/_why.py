@@ -6,9 +6,20 @@ from typing import Any
 
 import keras
 
-from .._errors import AddressError, GradwatchError, closest, quoted
-from ..capture import Engine, Reason, ensure_built
-from ..select import Activations, Inputs, Tree, Weights, matching, split_suffix, walk
+from .._errors import AddressError, closest, quoted
+from ..capture import Engine, Reason
+from ..select import (
+    Activations,
+    Inputs,
+    Tree,
+    Weights,
+    activations,
+    inputs,
+    matching,
+    split_suffix,
+    walk,
+    weights,
+)
 from ..targets import as_target
 
 
@@ -16,7 +27,7 @@ def why_none(
     model: keras.Layer,
     x: Any,
     y: Any = None,
-    name: str = "",
+    name: Any = "",
     *,
     target: Any = None,
     loss: Any = None,
@@ -42,7 +53,8 @@ def why_none(
         model: A Keras model or layer.
         x: One batch of inputs.
         y: Its labels, for a loss.
-        name: The address of a weight, a layer or an input.
+        name: The address of a weight, a layer or an input; or a variable, a layer
+            object or a selector.
         target: As in `gradients`.
         loss: As in `gradients`.
         training: As in `gradients`.
@@ -53,44 +65,57 @@ def why_none(
     if isinstance(y, str) and not name:
         y, name = None, y
     chosen = as_target(target, loss)
-    if not isinstance(model, keras.Layer):
-        raise GradwatchError(
-            f"`model` must be a Keras 3 model or layer. Received: {type(model)!r}."
-        )
-    ensure_built(model, x)
+    Engine(None, training=training, compiled=True).ready(model, x, y, chosen)
     tree = walk(model)
-    selector = _selector(name, tree)
-    engine = Engine(selector, training=training, compiled=True)
-    entries = engine.run(model, x, y, chosen).entries
-    reasons = [entry.reason for entry in entries if entry.reason is not None]
-    if reasons:
-        return reasons[0]
-    node = tree.weights.get(name)
-    if node is not None and not node.trainable:
+    try:
+        engine = Engine(_selector(name, tree), training=training, compiled=True)
+        entries = engine.run(model, x, y, chosen).entries
+    except AddressError as error:
+        raise AddressError(str(error).replace("`wrt`", "`name`", 1)) from None
+    for entry in entries:
+        if entry.reason is not None:
+            return entry.reason
+    names = [entry.name for entry in entries]
+    frozen = [n for n in names if n in tree.weights and not tree.weights[n].trainable]
+    if frozen:
         return Reason(
             "frozen",
-            f"There is a gradient, but {name!r} is not trainable, so `fit` does not "
-            "use it and `gradients` gives it only when asked for by name.",
-            name,
+            f"There is a gradient, but {quoted(frozen)} is not trainable, so `fit` "
+            "does not use it and `gradients` gives it only when asked for by name.",
+            frozen[0],
         )
-    return Reason("none", f"There is a gradient for {name!r}: nothing is cut.", name)
+    return Reason("none", f"There is a gradient for {quoted(names)}: nothing is cut.")
 
 
-def _selector(name: str, tree: Tree) -> Weights | Activations | Inputs:
-    if name == "inputs" or name.startswith("inputs["):
-        return Inputs(None if name == "inputs" else name)
-    at = "output"
-    base = name
-    if name.endswith(":input"):
-        base, at = name.removesuffix(":input"), "input"
-    if matching(name, list(tree.weights)):
-        return Weights(name)
-    layer = split_suffix(base, tree)[0]
-    if matching(layer, list(tree.layers)) or layer in tree.aliases:
-        return Activations(base, at)
+def _selector(name: Any, tree: Tree) -> Weights | Activations | Inputs:
+    if isinstance(name, Weights | Activations | Inputs):
+        return name
+    if isinstance(name, keras.Variable):
+        return weights(name)
+    if isinstance(name, keras.Operation):
+        return activations(name)
+    if isinstance(name, str) and name:
+        found = _by_name(name, tree)
+        if found is not None:
+            return found
     names = [*tree.weights, *tree.layers, "inputs"]
+    near = closest(name, names) if isinstance(name, str) else []
+    hint = f"Closest: {quoted(near)}." if near else f"It has {quoted(names, 4)}."
     raise AddressError(
         "`name` must be the address of a weight, a layer or an input. Received: "
-        f"{name!r}. Closest: {quoted(closest(name, names))}. `gradwatch.layers(model)` "
-        "lists them all."
+        f"{name!r}. {hint} `gradwatch.layers(model)` lists them all."
     )
+
+
+def _by_name(name: str, tree: Tree) -> Weights | Activations | Inputs | None:
+    if name == "inputs" or name.startswith("inputs["):
+        return inputs(None if name == "inputs" else name)
+    if matching(name, [*tree.weights, *tree.weight_aliases]):
+        return weights(name)
+    known = [*tree.layers, *tree.aliases]
+    if matching(split_suffix(name, tree)[0], known):
+        return activations(name)
+    base = name.replace(":input", "", 1)
+    if base != name and matching(split_suffix(base, tree)[0], known):
+        return activations(base, at="input")
+    return None

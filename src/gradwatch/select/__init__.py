@@ -21,4 +21,5 @@ from ._tree import LayerNode as LayerNode
 from ._tree import Tree as Tree
 from ._tree import WeightNode as WeightNode
 from ._tree import children as children
+from ._tree import require_model as require_model
 from ._tree import walk as walk

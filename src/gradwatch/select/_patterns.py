@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -165,15 +165,24 @@ def _of_class(pattern: type, names: list[str], tree: Tree) -> list[str]:
 
 
 def _by_name(pattern: str | re.Pattern[str], names: list[str], tree: Tree) -> list[str]:
-    if isinstance(pattern, str) and pattern in tree.aliases:
-        return [tree.aliases[pattern]]
-    found = matching(pattern, names)
+    found = with_aliases(pattern, names, tree.aliases)
     exact = isinstance(pattern, str) and not is_glob(pattern)
     if exact and len(found) > 1:
         raise AddressError(ambiguous(str(pattern), found))
     if not found:
         raise AddressError(_no_such_layer(pattern, names, tree))
     return found
+
+
+def with_aliases(
+    pattern: str | re.Pattern[str], names: Sequence[str], aliases: Mapping[str, str]
+) -> list[str]:
+    """Returns the names a pattern stands for, by any of their names, in order."""
+    if isinstance(pattern, str) and pattern in names:
+        return [pattern]
+    hits = matching(pattern, [*names, *aliases])
+    meant = {aliases.get(hit, hit) for hit in hits}
+    return [name for name in names if name in meant]
 
 
 def _of_object(layer: keras.Operation, tree: Tree) -> str:

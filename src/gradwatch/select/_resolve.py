@@ -15,12 +15,12 @@ from ._patterns import (
     ambiguous,
     by_index,
     described,
-    glob_regex,
     is_an_input,
     is_glob,
     layer_addresses,
     matching,
     unknown,
+    with_aliases,
 )
 from ._selectors import Activations, Inputs, Weights, Wrt
 from ._tree import Tree, WeightNode
@@ -163,28 +163,29 @@ def _the_variable(pattern: TheVariable, tree: Tree) -> dict[str, WeightNode]:
 def _weights_by_name(
     pattern: str | re.Pattern[str], tree: Tree, learnable: dict[str, WeightNode]
 ) -> dict[str, WeightNode]:
-    if isinstance(pattern, str) and pattern in tree.weights:
-        return {pattern: tree.weights[pattern]}
-    if isinstance(pattern, str) and (pattern in tree.layers or pattern in tree.aliases):
-        return _below([tree.aliases.get(pattern, pattern)], tree, learnable)
-    if isinstance(pattern, re.Pattern) or is_glob(pattern):
-        names = matching(pattern, list(learnable))
-        if isinstance(pattern, str):
-            regex = glob_regex(pattern)
-            above = [a for a in tree.layers if regex.fullmatch(a)]
-            names += list(_below(above, tree, learnable, strict=False))
-        if names:
-            return {n: w for n, w in learnable.items() if n in set(names)}
+    wild = isinstance(pattern, re.Pattern) or is_glob(pattern)
+    if not wild and (pattern in tree.layers or pattern in tree.aliases):
+        layer = tree.aliases.get(str(pattern), str(pattern))
+        return _below([layer], tree, learnable)
+    names = list(learnable) if wild else list(tree.weights)
+    as_weight = with_aliases(pattern, names, tree.weight_aliases)
+    as_layer: list[str] = []
+    if isinstance(pattern, str):
+        as_layer = with_aliases(pattern, list(tree.layers), tree.aliases)
+    if not as_weight and not as_layer:
         raise AddressError(_unknown_weight(pattern, tree))
-    as_weight = matching(pattern, list(tree.weights))
-    as_layer = matching(pattern, list(tree.layers))
+    if wild:
+        meant = {*as_weight, *_below(as_layer, tree, learnable, strict=False)}
+        if not meant:
+            raise AddressError(_unknown_weight(pattern, tree))
+        return {n: w for n, w in learnable.items() if n in meant}
+    if pattern in tree.weights:
+        return {str(pattern): tree.weights[str(pattern)]}
     if len(as_weight) + len(as_layer) > 1:
-        raise AddressError(ambiguous(pattern, [*as_weight, *as_layer]))
+        raise AddressError(ambiguous(str(pattern), [*as_weight, *as_layer]))
     if as_weight:
         return {as_weight[0]: tree.weights[as_weight[0]]}
-    if as_layer:
-        return _below(as_layer, tree, learnable)
-    raise AddressError(_unknown_weight(pattern, tree))
+    return _below(as_layer, tree, learnable)
 
 
 def _unknown_weight(pattern: str | re.Pattern[str], tree: Tree) -> str:
@@ -246,7 +247,7 @@ def _taps(selector: Activations, tree: Tree) -> list[Tap]:
 
 def split_suffix(pattern: Pattern, tree: Tree) -> tuple[Pattern, int | None, str]:
     """Splits `conv@2[1]` into the layer, the call and the place in the structure."""
-    if not isinstance(pattern, str) or pattern in tree.layers:
+    if not isinstance(pattern, str) or matching(pattern, [*tree.layers, *tree.aliases]):
         return pattern, None, ""
     parts = _SUFFIX.fullmatch(pattern)
     if parts is None:

@@ -8,12 +8,26 @@ backend.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import keras
+
+from .._errors import GradwatchError
+
+
+def require_model(model: object) -> None:
+    """Raises when something is not a Keras 3 model or layer."""
+    if not isinstance(model, keras.Layer):
+        what = f"an object of type {type(model).__module__}.{type(model).__name__}"
+        if isinstance(model, type):
+            what = f"the class {model.__name__}, not an instance"
+        raise GradwatchError(
+            f"`model` must be a Keras 3 model or layer. Received: {what}. Models of "
+            "`tf_keras` and modules of torch must be rebuilt, or wrapped in a Keras 3 "
+            "layer."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +61,10 @@ class Tree:
     model: keras.Layer
     layers: dict[str, LayerNode]
     weights: dict[str, WeightNode]
-    aliases: dict[str, str] = field(default_factory=dict)
+    aliases: dict[str, str]
+    """Other paths to layers that hang in several places."""
+    weight_aliases: dict[str, str]
+    """Other names of weights: of shared layers, and of tied variables."""
     input_layers: frozenset[str] = frozenset()
 
     def address_of(self, layer: object) -> str | None:
@@ -74,54 +91,92 @@ def children(layer: Any) -> Iterator[keras.Operation]:
 def walk(model: keras.Layer) -> Tree:
     """Finds the address of every layer and weight of a model.
 
-    A layer that hangs in several places is listed once, where it is first met; the
-    other paths are kept as aliases.
+    A layer that hangs in several places is listed once, where it is first met; its
+    other paths, and those of all below it, are kept as aliases.
     """
-    layers: dict[str, LayerNode] = {}
-    weights: dict[str, WeightNode] = {}
-    aliases: dict[str, str] = {}
-    homes: dict[int, str] = {}
-    known_variables: set[int] = set()
-    input_layers: set[str] = set()
+    require_model(model)
+    walker = _Walker()
+    walker.homes[id(model)] = ""
+    walker.visit(model, "")
+    for alias, home in list(walker.aliases.items()):
+        walker.alias_below(alias, home)
+    return Tree(
+        model,
+        walker.layers,
+        walker.weights,
+        walker.aliases,
+        walker.weight_aliases,
+        frozenset(walker.input_layers),
+    )
 
-    def own_weights(layer: Any, address: str) -> None:
-        learnable = list(getattr(layer, "_trainable_variables", ()))
-        state = list(getattr(layer, "_non_trainable_variables", ()))
-        names: Counter[str] = Counter()
-        for position, variable in enumerate([*learnable, *state]):
-            unique = _numbered(variable.name, names)
-            if id(variable) in known_variables:  # tied: its first owner names it
-                continue
-            known_variables.add(id(variable))
-            full = _join(address, unique)
-            is_learnable = position < len(learnable)
-            weights[full] = WeightNode(full, variable, address, is_learnable)
 
-    def visit(layer: Any, address: str) -> None:
-        own_weights(layer, address)
-        input_layers.update(
+class _Walker:
+    """What one walk through a model collects."""
+
+    def __init__(self) -> None:
+        self.layers: dict[str, LayerNode] = {}
+        self.weights: dict[str, WeightNode] = {}
+        self.aliases: dict[str, str] = {}
+        self.weight_aliases: dict[str, str] = {}
+        self.homes: dict[int, str] = {}
+        self.variables: dict[int, str] = {}
+        self.input_layers: list[str] = []
+
+    def visit(self, layer: Any, address: str) -> None:
+        """Collects what is directly below a layer, then below its children."""
+        self._own_weights(layer, address)
+        self.input_layers += [
             _join(address, item.name)
             for item in getattr(layer, "_layers", ())
             if isinstance(item, keras.layers.InputLayer)
-        )
-        names: Counter[str] = Counter()
-        for child in children(layer):
-            full = _join(address, _numbered(child.name, names))
-            if id(child) in homes:
-                aliases[full] = homes[id(child)]
+        ]
+        below = list(children(layer))
+        for child, name in zip(below, _unique([c.name for c in below]), strict=True):
+            full = _join(address, name)
+            if id(child) in self.homes:
+                self.aliases[full] = self.homes[id(child)]
                 continue
-            homes[id(child)] = full
-            layers[full] = LayerNode(full, child, address)
-            visit(child, full)
+            self.homes[id(child)] = full
+            self.layers[full] = LayerNode(full, child, address)
+            self.visit(child, full)
 
-    homes[id(model)] = ""
-    visit(model, "")
-    return Tree(model, layers, weights, aliases, frozenset(input_layers))
+    def _own_weights(self, layer: Any, address: str) -> None:
+        learnable = list(getattr(layer, "_trainable_variables", ()))
+        own = [*learnable, *getattr(layer, "_non_trainable_variables", ())]
+        names = _unique([variable.name for variable in own])
+        for position, (variable, name) in enumerate(zip(own, names, strict=True)):
+            full = _join(address, name)
+            if id(variable) in self.variables:  # tied: its first owner names it
+                self.weight_aliases[full] = self.variables[id(variable)]
+                continue
+            self.variables[id(variable)] = full
+            is_learnable = position < len(learnable)
+            self.weights[full] = WeightNode(full, variable, address, is_learnable)
+
+    def alias_below(self, alias: str, home: str) -> None:
+        """Gives everything below a shared layer its other name, too."""
+        inside = {a: a for a in self.layers} | self.aliases
+        for address, target in inside.items():
+            if address.startswith(home + "/"):
+                self.aliases.setdefault(alias + address[len(home) :], target)
+        weights = {a: a for a in self.weights} | self.weight_aliases
+        for address, target in weights.items():
+            if address.startswith(home + "/"):
+                self.weight_aliases.setdefault(alias + address[len(home) :], target)
 
 
-def _numbered(name: str, seen: Counter[str]) -> str:
-    seen[name] += 1
-    return name if seen[name] == 1 else f"{name}#{seen[name]}"
+def _unique(names: list[str]) -> list[str]:
+    """Numbers repeated names, `conv`, `conv#2`, around names that look like that."""
+    used: set[str] = set()
+    unique = []
+    for name in names:
+        number, candidate = 1, name
+        while candidate in used or (number > 1 and candidate in names):
+            number += 1
+            candidate = f"{name}#{number}"
+        used.add(candidate)
+        unique.append(candidate)
+    return unique
 
 
 def _join(address: str, name: str) -> str:

@@ -30,6 +30,19 @@ class Loss(Target):
     uses_labels = True
     training = True  # as in `fit`
 
+    def __post_init__(self) -> None:
+        for function in keras.tree.flatten(self.function):
+            if function is None or callable(function):
+                continue
+            try:
+                keras.losses.get(function)
+            except (ValueError, TypeError):
+                raise TargetError(
+                    "`loss` must be what `model.compile` takes: the name of a loss, a "
+                    "`keras.losses.Loss` or a function of (y_true, y_pred). Received: "
+                    f"{function!r}."
+                ) from None
+
     def key(self) -> Hashable:
         """The loss function; weights are data."""
         function: Any = self.function
@@ -69,6 +82,14 @@ class Loss(Target):
     def value(self, setting: Setting) -> Tensor:
         """The compiled loss with regularisers, `add_loss` and weights."""
         model: Any = setting.model
+        told = overrides_loss(model) or model._compile_loss is not None
+        if not told and not model.losses:
+            raise TargetError(
+                "A loss must come from `model.compile`, `add_loss`, a regulariser or "
+                f"`compute_loss`. Received: {model.name!r}, which has none of these. "
+                "Pass `loss='mse'` (or another loss), or a target such as "
+                "`target=gradwatch.class_score(i)`."
+            )
         value = model._compute_loss(
             x=setting.x,
             y=setting.y,
@@ -128,16 +149,20 @@ def loss(
 
 def has_loss(model: Any) -> bool:
     """Whether the model can compute a loss without being told one."""
-    overrides = type(model).compute_loss is not keras.Model.compute_loss
-    return bool(getattr(model, "compiled", False)) or overrides
+    return bool(getattr(model, "compiled", False)) or overrides_loss(model)
+
+
+def overrides_loss(model: Any) -> bool:
+    """Whether the model has its own `compute_loss`; what that needs, only it knows."""
+    return type(model).compute_loss is not keras.Model.compute_loss
 
 
 def needs_labels(model: Any, target: Target) -> bool:
     """Whether the loss of this model looks at labels."""
     if not isinstance(target, Loss):
         return False
-    if type(model).compute_loss is not keras.Model.compute_loss:
-        return False  # what an overridden `compute_loss` needs, only it knows
+    if overrides_loss(model):
+        return False
     if target.function is not None:
         return True
     return getattr(model, "_compile_loss", None) is not None

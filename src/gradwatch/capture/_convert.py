@@ -1,0 +1,124 @@
+"""From what the caller gave to tensors, as `fit` converts."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+
+from .._errors import GradwatchError
+
+
+def to_tensors(value: Any, argument: str, *, text: bool = False) -> Any:
+    """Converts a structure of arrays, or plain lists of numbers.
+
+    Args:
+        value: What the caller gave.
+        argument: Its name, for messages.
+        text: Whether strings are allowed.
+
+    Raises:
+        GradwatchError: When it does not hold one batch of numbers.
+    """
+    if isinstance(value, Iterator) or _is_dataset(value):
+        raise GradwatchError(
+            f"`{argument}` must be one batch of arrays. Received: "
+            f"{type(value).__name__}, which gives many. Take one: "
+            "`x, y = next(iter(dataset))`."
+        )
+    flat = keras.tree.flatten(value)
+    is_list = isinstance(value, list | tuple)
+    if is_list and flat and all(isinstance(v, numbers.Number | str) for v in flat):
+        value = _array(value, argument)
+    return keras.tree.map_structure(lambda leaf: _tensor(leaf, argument, text), value)
+
+
+def _is_dataset(value: Any) -> bool:
+    if isinstance(value, keras.utils.PyDataset):
+        return True
+    return type(value).__module__.startswith(
+        ("tensorflow.python.data", "torch.utils.data")
+    )
+
+
+def _array(value: Any, argument: str) -> np.ndarray:
+    try:
+        array = np.asarray(value)
+    except Exception as error:
+        raise GradwatchError(_not_numbers(value, argument)) from error
+    if array.dtype.kind not in "biufUSV":
+        raise GradwatchError(_not_numbers(value, argument))
+    return array
+
+
+def _not_numbers(value: Any, argument: str) -> str:
+    what = f"an object of type {type(value).__name__}"
+    if isinstance(value, list | tuple):
+        what = "lists of unequal length or mixed type"
+    elif getattr(value, "dtype", None) is not None:
+        what = f"dtype {value.dtype}"
+    return (
+        f"`{argument}` must hold arrays of real numbers. Received: {what}. Make it a "
+        "NumPy array of one dtype."
+    )
+
+
+def _tensor(leaf: Any, argument: str, text: bool) -> Any:
+    """Converts like `fit`: floating-point arrays become `floatx`."""
+    if leaf is None:
+        return None
+    if isinstance(leaf, keras.KerasTensor):
+        raise GradwatchError(
+            f"`{argument}` must hold numbers. Received: the symbolic tensor "
+            f"{leaf.name!r} of shape {leaf.shape}, which stands for data but has none. "
+            "Pass a batch of arrays; the gradient at a layer inside the model is "
+            "`wrt=gradwatch.activations(…)`."
+        )
+    if keras.ops.is_tensor(leaf):
+        return leaf
+    array = _array(leaf, argument)
+    if array.dtype.kind in "US" and (not text or array.ndim == 0):
+        raise GradwatchError(
+            f"`{argument}` must hold numbers. Received: text. Load the data first, and "
+            "turn words into numbers with a `keras.layers.TextVectorization`."
+        )
+    # Half precision stays as it is; `fit` leaves it alone, too.
+    is_wide = array.dtype.kind == "f" and array.dtype.itemsize > 2
+    dtype = keras.config.floatx() if is_wide else None
+    return keras.ops.convert_to_tensor(array, dtype=dtype)
+
+
+def batch_size(structure: Any, argument: str) -> int:
+    """Returns the length of the first axis, which all tensors must share.
+
+    Raises:
+        GradwatchError: When there is no batch axis, no example, or no agreement.
+    """
+    tensors = [t for t in keras.tree.flatten(structure) if t is not None]
+    if not tensors:
+        raise GradwatchError(
+            f"`{argument}` must hold at least one array. Received: {structure!r}."
+        )
+    sizes = set()
+    for tensor in tensors:
+        if len(tensor.shape) == 0:
+            raise GradwatchError(
+                f"`{argument}` must have a batch axis. Received: a single number. "
+                f"Write `np.asarray([{argument}])` for a batch of one."
+            )
+        sizes.add(int(tensor.shape[0]))
+    if len(sizes) > 1:
+        raise GradwatchError(
+            f"The arrays of `{argument}` must have the same number of examples. "
+            f"Received: {sorted(sizes)}."
+        )
+    size = sizes.pop()
+    if size == 0:
+        raise GradwatchError(
+            f"`{argument}` must have at least one example. Received: an empty batch of "
+            f"shape {tuple(tensors[0].shape)}."
+        )
+    return size

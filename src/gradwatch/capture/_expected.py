@@ -1,0 +1,116 @@
+"""What a model expects of a batch, said before Keras raises from deep inside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from .._errors import GradwatchError, counted
+from ..targets import Loss, Target, has_loss, needs_labels
+
+
+def takes_text(model: Any) -> bool:
+    """Whether strings may go in: certain only for a functional model."""
+    specs = getattr(model, "inputs", None)
+    return not isinstance(specs, list) or any(s.dtype == "string" for s in specs)
+
+
+def check_inputs(model: Any, x: Any) -> None:
+    """Compares a batch with the inputs of a functional model."""
+    expected = getattr(model, "inputs", None)
+    if not isinstance(expected, list):
+        return
+    given = keras.tree.flatten(x)
+    if isinstance(x, dict):
+        given = _by_key(model, x, expected)
+    if len(given) != len(expected):
+        names = [spec.name for spec in expected]
+        hint = ""
+        if isinstance(x, tuple | list):
+            hint = " If these are `x` and `y`, pass them as two arguments."
+        raise GradwatchError(
+            f"`x` must hold the {counted(len(expected), 'input')} {names} of "
+            f"{model.name!r}. Received: {counted(len(given), 'array')}.{hint}"
+        )
+    for tensor, spec in zip(given, expected, strict=True):
+        shape = tuple(tensor.shape) if tensor is not None else None
+        if shape is not None and not _fits(shape, tuple(spec.shape)):
+            hint = ""
+            if _fits(shape, tuple(spec.shape)[1:]):
+                hint = " The batch axis is missing: pass `x[None]`."
+            raise GradwatchError(
+                f"`x` must have shape {tuple(spec.shape)} for input {spec.name!r} of "
+                f"{model.name!r}. Received: {shape}.{hint}"
+            )
+
+
+def _by_key(model: Any, x: dict[str, Any], expected: list[Any]) -> list[Any]:
+    """Returns the tensors of a dict in the order of the model's inputs."""
+    structure = getattr(model, "_inputs_struct", None)
+    if isinstance(structure, dict):
+        # Keras flattens the dict: a key too many would shift all that follow.
+        wanted, fits = list(structure), set(structure) == set(x)
+    else:
+        wanted = [spec.name for spec in expected]
+        fits = set(wanted) <= set(x)
+    if not fits:
+        raise GradwatchError(
+            f"`x` must have the keys {sorted(wanted)} of {model.name!r}. Received: "
+            f"{sorted(x)}."
+        )
+    if isinstance(structure, dict):
+        return list(keras.tree.flatten(x))
+    return [x[name] for name in wanted]
+
+
+def _fits(shape: tuple[int, ...], spec: tuple[int | None, ...]) -> bool:
+    if len(shape) == len(spec):
+        return all(s is None or s == d for d, s in zip(shape, spec, strict=True))
+    # Keras itself adds or drops a last axis of length one.
+    if len(shape) + 1 == len(spec) and spec[-1] == 1:
+        return _fits(shape, spec[:-1])
+    if len(shape) == len(spec) + 1 and shape[-1] == 1:
+        return _fits(shape[:-1], spec)
+    return False
+
+
+def check_labels(model: Any, y: Any, target: Target) -> None:
+    """Refuses labels that nobody reads, and the lack of labels that are needed."""
+    if y is not None and not target.uses_labels:
+        raise GradwatchError(
+            f"`y` is used only by a loss. Received: `y` with the target {target}, "
+            "which does not look at labels. Leave `y` out, or leave `target` out to "
+            "differentiate the loss."
+        )
+    if y is None and needs_labels(model, target):
+        raise GradwatchError(
+            f"`y` must hold the labels: the target is the {target} of {model.name!r}. "
+            "Received: no `y`. Pass `gradients(model, x, y)`, or a target without "
+            "labels such as `target=gradwatch.class_score(i)`."
+        )
+    names = getattr(model, "output_names", None)
+    structure = getattr(model, "_outputs_struct", None)
+    names = list(structure) if isinstance(structure, dict) else names
+    if isinstance(y, dict) and isinstance(names, list) and not set(y) <= set(names):
+        raise GradwatchError(
+            f"`y` must have the keys {sorted(names)}, the outputs of {model.name!r}. "
+            f"Received: {sorted(y)}."
+        )
+
+
+def require_loss(model: Any, target: Loss) -> None:
+    """Raises when a model is asked for a loss that nobody gave it."""
+    if not isinstance(model, keras.Model):
+        raise GradwatchError(
+            "A loss needs a `keras.Model`. Received: "
+            f"{type(model).__name__} {model.name!r}, a layer. Pass a target without a "
+            "loss, such as `target=gradwatch.mean_output()`."
+        )
+    if target.function is None and not has_loss(model):
+        raise GradwatchError(
+            "The loss of a model is known once it is compiled. Received: "
+            f"{model.name!r}, which is not. Pass `loss='mse'` (or another loss), a "
+            "target such as `target=gradwatch.class_score(i)`, or call "
+            "`model.compile(loss=…)`."
+        )

@@ -1,0 +1,191 @@
+"""Finite differences: the slow, independent twin of every gradient.
+
+A forward pass is run with a small multiple of a fixed random direction added at one
+point (a weight, an input, one tensor of one call of one layer), and with as much taken
+away. Nothing of gradwatch is used: the disturbance is made by a tiny shadow of
+`layer.call`, written here.
+"""
+
+import contextlib
+import inspect
+from collections import Counter
+
+import keras
+import numpy as np
+
+from .addresses import ACTIVATION, drawn, layer_at, weight_at
+from .frameworks import BACKEND, array, compile_function, tensors
+
+STEP = 1e-5
+
+
+class Disturbed:
+    """The target as a function of how far each point is disturbed."""
+
+    def __init__(self, model, x, y, target, training, shapes):
+        """Takes the points and their shapes by name, as gradwatch names them."""
+        self.model, self.target, self.training = model, target, training
+        self.x, self.y = tensors(x), tensors(y)
+        self.names = list(shapes)
+        self.directions = {n: drawn(n, s, seed=1) for n, s in shapes.items()}
+        self.run = compile_function(self.forward)
+
+    def derivatives(self, step=STEP):
+        """The derivative along each point's direction, by name."""
+        found = {}
+        for place, name in enumerate(self.names):
+            moved = np.zeros((2, len(self.names)))
+            moved[:, place] = step, -step
+            up, down = (float(array(self.run(tensors(m))[0])) for m in moved)
+            found[name] = (up - down) / (2 * step)
+        return found
+
+    def undisturbed(self):
+        """The target's value and the tensor at each point."""
+        value, seen = self.run(tensors(np.zeros(len(self.names))))
+        return float(array(value)), {name: array(t) for name, t in seen.items()}
+
+    # ------------------------------------------------------------------------------
+
+    def forward(self, amounts):
+        self.amounts, self.seen = amounts, {}
+        with keras.StatelessScope(self.variables(), collect_losses=True), self.taps():
+            x = self.inputs()
+            mode = {}
+            if self.model._call_has_training_arg:
+                mode = {"training": self.training}
+            outputs = self.model(x, **mode)
+            value = self.target(self.model, x, self.y, outputs, self.training)
+        return value, self.seen
+
+    def disturb(self, name, tensor):
+        if name not in self.directions:
+            return tensor
+        self.seen[name] = tensor
+        direction = keras.ops.convert_to_tensor(self.directions[name], tensor.dtype)
+        amount = keras.ops.cast(self.amounts[self.names.index(name)], tensor.dtype)
+        moved = tensor + amount * direction
+        mask = getattr(tensor, "_keras_mask", None)
+        if mask is not None:
+            moved._keras_mask = mask
+        return moved
+
+    def variables(self):
+        known = {}
+        for name in self.names:
+            with contextlib.suppress(KeyError, AttributeError):
+                known[id(weight_at(self.model, name))] = name
+        return [
+            (v, self.disturb(known[id(v)], v.value) if id(v) in known else v.value)
+            for v in self.model.variables
+        ]
+
+    def inputs(self):
+        if not keras.tree.is_nested(self.x):
+            return self.disturb("inputs", self.x)
+        flat = keras.tree.flatten_with_path(self.x)
+        keys = ["".join(f"[{part}]" for part in path) for path, _ in flat]
+        if isinstance(self.x, list):  # named as the graph names them
+            keys = [f"[{spec.name}]" for spec in self.model.inputs]
+        moved = [
+            self.disturb(f"inputs{key}", tensor)
+            for key, (_, tensor) in zip(keys, flat, strict=True)
+        ]
+        return keras.tree.pack_sequence_as(self.x, moved)
+
+    @contextlib.contextmanager
+    def taps(self):
+        addresses = {ACTIVATION.fullmatch(name)["layer"] for name in self.names}
+        counts = Counter()
+        shadowed = []
+        for address in sorted(addresses):
+            with contextlib.suppress(KeyError, AttributeError):
+                layer = layer_at(self.model, address)
+                layer.__dict__["call"] = self.shadow(layer, address, counts)
+                shadowed.append(layer)
+        try:
+            yield
+        finally:
+            for layer in shadowed:
+                del layer.__dict__["call"]
+
+    def shadow(self, layer, address, counts):
+        original = layer.call
+        signature = inspect.signature(original)
+        probes = probing_calls(self.model, address)
+        several = any(name.startswith(f"{address}@") for name in self.names)
+
+        def call(*args, **kwargs):
+            if only_for_shapes():
+                return original(*args, **kwargs)
+            counts[address] += 1
+            number = counts[address] - probes
+            if number < 1:
+                return original(*args, **kwargs)
+            place = f"{address}@{number}" if several else address
+            bound = signature.bind(*args, **kwargs)
+            for name, part in self.tensor_arguments(bound.arguments).items():
+                bound.arguments[name] = self.each(
+                    f"{place}:input{part}", bound.arguments[name]
+                )
+            outputs = original(*bound.args, **bound.kwargs)
+            return self.each(place, outputs)
+
+        return call
+
+    def tensor_arguments(self, arguments):
+        """The arguments that hold tensors; a single one is not told apart by name."""
+        names = [
+            name
+            for name, value in arguments.items()
+            if "mask" not in name
+            and any(keras.ops.is_tensor(t) for t in keras.tree.flatten(value))
+        ]
+        return {name: "" if len(names) == 1 else f"[{name}]" for name in names}
+
+    def each(self, name, structure):
+        flat = keras.tree.flatten_with_path(structure)
+        moved = [
+            self.disturb(name + "".join(f"[{part}]" for part in path), tensor)
+            for path, tensor in flat
+        ]
+        return keras.tree.pack_sequence_as(structure, moved) if flat else structure
+
+
+# calls whose result is thrown away ----------------------------------------------------
+
+
+def probing_calls(model, address):
+    """How often a loop of torch calls a cell first, only to see what it gives."""
+    parts = address.split("/")
+    for depth in range(1, len(parts)):
+        outer = layer_at(model, "/".join(parts[:depth]))
+        if isinstance(outer, keras.layers.RNN) and not outer.unroll:
+            return int(BACKEND == "torch")
+    return 0
+
+
+def only_for_shapes():
+    """Whether this is `RNN` calling the cells of `StackedRNNCells` one by one."""
+    return any(
+        frame.function == "_maybe_config_dropout_masks" for frame in inspect.stack(0)
+    )
+
+
+# targets ------------------------------------------------------------------------------
+
+
+def compiled_loss(model, x, y, outputs, training):
+    """What `fit` differentiates."""
+    return model.compute_loss(
+        x=x, y=y, y_pred=outputs, sample_weight=None, training=training
+    )
+
+
+def waves(outputs):
+    """Some function of every number of every output, of no symmetry at all."""
+    total = 0.0
+    for place, tensor in enumerate(keras.tree.flatten(outputs), start=1):
+        total = total + keras.ops.mean(keras.ops.sin(place * tensor + 0.3))
+    return total
+

@@ -11,8 +11,8 @@ import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-# TensorFlow's native code writes start-up notes to file 2, whatever it is told. Python's
-# own messages keep their way to the screen.
+# TensorFlow's native code writes start-up notes to file 2, whatever it is told.
+# Python's own messages keep their way to the screen.
 sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
 os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
@@ -121,10 +121,10 @@ def main():
     )
     console.print(g)
     pull = g.to_numpy()["conv2"][0].sum(axis=(0, 1))  # one number per feature map
+    towards, away = pull.argmax(), pull.argmin()
     console.print(
-        f"\nOf the {len(pull)} feature maps, {pull.argmax()} pulls this picture most "
-        f"towards 'triangle' ({pull.max():+.1f}), {pull.argmin()} most away from it "
-        f"({pull.min():+.1f})."
+        f"\nFeature map {towards} of {len(pull)} pulls this picture most towards "
+        f"'triangle' ({pull[towards]:+.1f}), map {away} most away ({pull[away]:+.1f})."
     )
 
     heading("Why a gradient is missing")

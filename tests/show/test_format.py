@@ -53,6 +53,8 @@ def test_a_share_never_reads_as_none_or_all_unless_it_is(share):
     assert (text == "100") == (share == 1)
     if text[0] not in "<>":
         assert float(text) == pytest.approx(100 * share, abs=0.0501)
+        assert (float(text) == 0) == (share == 0)
+        assert (float(text) == 100) == (share == 1)
     assert percent(None) == "—"
     assert percent(math.nan) == "NaN"
 

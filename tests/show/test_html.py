@@ -118,8 +118,11 @@ def test_kinds_have_scales_of_their_own():
     rows = [
         summarise_array("a", "weight", np.array([1e9])),
         summarise_array("b", "activation", np.array([1e-9])),
+        summarise_array("c", "weight", np.array([1e3])),
+        summarise_array("d", "activation", np.array([1e-6])),
     ]
-    assert bars(Page(table_html(rows, title="t"))) == [4, 4]
+    weights, activations = [4, 0.2], [0.2, 4]
+    assert bars(Page(table_html(rows, title="t"))) == weights + activations
 
 
 def test_only_a_positive_finite_norm_has_a_bar():

@@ -60,7 +60,8 @@ def test_every_number_in_the_table_is_that_of_its_row(network):
             assert {*numbers, zeros, nonfinite} == {"—"}
             continue
         for name, shown in zip(NUMBERS, numbers, strict=True):
-            assert float(shown) == pytest.approx(getattr(row, name), rel=6e-4), name
+            value = pytest.approx(getattr(row, name), rel=6e-4, abs=0)
+            assert float(shown) == value, name
         assert float(zeros) == pytest.approx(100 * row.zeros, abs=0.051)
         counts = [int(count) for count in re.findall(r"\d+", nonfinite)]
         assert sum(counts) == row.nonfinite

@@ -86,8 +86,8 @@ def test_float64_of_any_magnitude_equals_its_slow_twin(elements):
 def test_squares_neither_overflow_nor_vanish(scale):
     """The norm of (3, 4) is 5 at both ends of the float64 range."""
     row = summarise_array("a", "weight", np.array([3 * scale, -4 * scale, 0.0]))
-    assert row.norm == pytest.approx(5 * scale, rel=1e-9)
-    assert row.std == pytest.approx(math.sqrt(74 / 9) * scale, rel=1e-9)
+    assert row.norm == pytest.approx(5 * scale, rel=1e-9, abs=0)
+    assert row.std == pytest.approx(math.sqrt(74 / 9) * scale, rel=1e-9, abs=0)
 
 
 def test_a_norm_larger_than_any_float_is_infinite():
@@ -179,9 +179,23 @@ def test_a_chunk_of_another_magnitude_does_not_spoil_the_others(small):
     """A chunk of zeros, a small and a large one each count at their own scale."""
     array = np.zeros(3 * CHUNK)
     array[CHUNK : CHUNK + 4] = small
-    assert summarise_array("a", "weight", array).norm == pytest.approx(2 * small)
+    norm = summarise_array("a", "weight", array).norm
+    assert norm == pytest.approx(2 * small, rel=1e-15, abs=0)
     array[-4:] = 1e250
-    assert summarise_array("a", "weight", array).norm == pytest.approx(2e250)
+    assert summarise_array("a", "weight", array).norm == pytest.approx(2e250, rel=1e-15)
+
+
+@pytest.mark.parametrize("power", [-900, -402, -400, 0, 399, 900])
+def test_chunks_scaled_by_different_powers_add_up(power):
+    """Two chunks, 3 and -4 times 2ᵏ, each scaled by itself: the norm is 5 times 2ᵏ."""
+    array = np.zeros(2 * CHUNK)
+    array[0], array[-1] = math.ldexp(3, power), math.ldexp(-4, power)
+    row = summarise_array("a", "weight", array)
+    assert row.norm == math.ldexp(5, power)
+    assert row.mean == math.ldexp(-1, power) / array.size
+    assert row.mean_abs == math.ldexp(7, power) / array.size
+    spread = math.sqrt(25 / array.size - 1 / array.size**2)
+    assert row.std == pytest.approx(math.ldexp(spread, power), rel=1e-14, abs=0)
 
 
 def test_a_constant_has_no_spread():

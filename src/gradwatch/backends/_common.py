@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 
+from ._flow import Verdict
 from ._protocol import Leaf, Sparse, Tensor
 
 
@@ -25,6 +26,16 @@ def unscaled(gradient: Any, scale: Tensor | None) -> Any:
 def shapes(outputs: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
     """Returns the shape of each output."""
     return {name: tuple(tensor.shape) for name, tensor in outputs.items()}
+
+
+def without_cut(
+    gradients: Mapping[Leaf, Any], verdicts: Mapping[Leaf, Verdict]
+) -> dict[Leaf, Any]:
+    """Turns the zeros of a cut path into None: nothing was measured there."""
+    return {
+        leaf: gradient if leaf not in verdicts or verdicts[leaf].connected else None
+        for leaf, gradient in gradients.items()
+    }
 
 
 def suspicious(gradients: Mapping[Leaf, Any]) -> bool:

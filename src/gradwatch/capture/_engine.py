@@ -21,6 +21,7 @@ from ._entries import Entry, absent, entries
 from ._expected import require_loss
 from ._guard import ensure_built, specifications, untouched
 from ._leaf import Leaf
+from ._places import address_in_traceback, note_place
 from ._program import ForwardPass
 from ._reasons import Reason, from_verdict
 
@@ -36,6 +37,7 @@ class Captured:
     outputs: dict[str, Any]
     entries: list[Entry]
     x: Any
+    y: Any
 
 
 @dataclass(slots=True)
@@ -95,7 +97,11 @@ class Engine:
         current().synchronise(model)
         batch = make_batch(model, x, y, target, _scale(model, target))
         with _tracing:
-            ensure_built(model, batch.unflatten(batch.tensors)["x"])
+            try:
+                ensure_built(model, batch.unflatten(batch.tensors)["x"])
+            except Exception as error:
+                note_place(error, walk(model), address_in_traceback(error, walk(model)))
+                raise
         return batch
 
     def _first(
@@ -114,7 +120,7 @@ class Engine:
                 if not runner.compiled:
                     passed = runner(batch.tensors)
             except Exception as error:
-                _note(error, program, model)
+                _note(error, program)
                 raise
             if runner.compiled:
                 passed = self._execute(runner, model, batch, target, mode)
@@ -157,7 +163,7 @@ class Engine:
                         program, program.variables, batch.tensors, compiled=False
                     )(batch.tensors)
             except Exception:  # noqa: BLE001 - only to learn where it fails
-                _note(error, program, model)
+                _note(error, program)
             raise
 
 
@@ -207,14 +213,16 @@ def _scale(model: Any, target: Target) -> Any:
 
 def _captured(passed: Passed, prepared: _Prepared, batch: Batch) -> Captured:
     def explain(leaf: Leaf) -> Reason:
-        return from_verdict(leaf, passed.verdicts.get(leaf), passed.facts)
+        verdict = passed.verdicts.get(leaf)
+        return from_verdict(leaf, verdict, passed.facts, len(passed.outputs))
 
     found = entries(passed.facts, passed.gradients, passed.kept, explain)
-    x = batch.unflatten(batch.tensors)["x"]
-    return Captured(passed.value, passed.outputs, found + prepared.absent, x)
+    data = batch.unflatten(batch.tensors)
+    named = found + prepared.absent
+    return Captured(passed.value, passed.outputs, named, data["x"], data["y"])
 
 
-def _note(error: Exception, program: ForwardPass, model: Any) -> None:
+def _note(error: Exception, program: ForwardPass) -> None:
     """Says in which layer an error arose; our own errors say it themselves."""
     if isinstance(error, GradwatchError):
         error.__notes__ = []  # JAX notes how it shortened the traceback
@@ -224,14 +232,13 @@ def _note(error: Exception, program: ForwardPass, model: Any) -> None:
             "gradwatch: TensorFlow cannot compile a layer of that name, in `fit` "
             "neither. Rename the layer, or pass `compiled=False`."
         )
-    address = program.facts.raised_in
-    if address is not None:
-        layer = type(program.tree.layers[address].layer).__name__
-        error.add_note(
-            f"gradwatch: raised inside layer {address!r} ({layer}) of {model.name!r}."
-        )
-    elif program.facts.in_target:
+    if program.facts.in_target:
         error.add_note(
             f"gradwatch: raised while computing the target, {program.target}: "
             f"{program.facts.in_target}."
         )
+        return
+    address = program.facts.raised_in
+    if address is None:
+        address = address_in_traceback(error, program.tree)
+    note_place(error, program.tree, address)

@@ -14,6 +14,7 @@ from ..select import Selection, Tree, matching_inputs
 from ..targets import Setting, Target, named_outputs
 from ._batch import Batch
 from ._leaf import Leaf, path_text
+from ._reasons import TARGET
 from ._session import Facts, Session
 
 
@@ -71,7 +72,8 @@ class ForwardPass:
                 training=self.training,
                 arrays=parts["arrays"],
             )
-            value = self._value(setting, named)
+            with recorder.place(TARGET):
+                value = self._value(setting, named)
         self.unlisted = scope.unlisted
         self._check_taps()
         return Outcome(value, parts["scale"], named, self.facts)

@@ -20,7 +20,7 @@ class Reason:
     `cause` is one of `"frozen"`, `"integer"`, `"not_called"`, `"inside_loop"`,
     `"stop_gradient"`, `"not_differentiable"`, `"other_output"`, `"not_on_path"`,
     `"lost"`, or `"none"` when there is a gradient after all. `place` is the address
-    where the path is cut, or empty.
+    where the path is cut; `"target"` in the target, empty in the model's own `call`.
     """
 
     cause: str
@@ -92,7 +92,9 @@ def _loop_around(address: str, tree: Tree) -> str | None:
     return None
 
 
-def from_verdict(leaf: Leaf, verdict: Verdict | None, facts: Facts) -> Reason:
+def from_verdict(
+    leaf: Leaf, verdict: Verdict | None, facts: Facts, num_outputs: int
+) -> Reason:
     """For a leaf that the target does not reach."""
     layer = leaf.address
     if leaf.kind == "weight":
@@ -107,29 +109,35 @@ def from_verdict(leaf: Leaf, verdict: Verdict | None, facts: Facts) -> Reason:
     if verdict.cuts:
         return _cut(verdict.cuts)
     if verdict.other_outputs:
-        names = ", ".join(repr(name) for name in verdict.other_outputs)
-        return Reason(
-            "other_output",
-            f"Only the output {names} depends on it, and the target does not look at "
-            f"that. Use `target=gradwatch.output({verdict.other_outputs[0]!r})` or a "
-            "loss that includes it.",
-            layer,
-        )
+        return _unread(verdict.other_outputs, num_outputs, layer)
+    if not verdict.connected and leaf.kind == "weight" and not _called(layer, facts):
+        return not_called(layer)
     if not verdict.connected:
-        if layer and leaf.kind == "weight" and not _called(layer, facts):
-            return not_called(layer)
-        return Reason(
-            "not_on_path",
+        text = (
             "The target does not depend on it: it is computed, or read, but nothing "
-            "on the way to the target uses it.",
-            layer,
+            "on the way to the target uses it."
         )
-    return Reason(
-        "lost",
+        return Reason("not_on_path", text, layer)
+    text = (
         "The target depends on it, but the backend gives no gradient: an operation on "
-        f"the way, after {layer!r}, defines none.",
-        layer,
+        f"the way, after {layer!r}, defines none."
     )
+    return Reason("lost", text, layer)
+
+
+def _unread(outputs: tuple[str, ...], num_outputs: int, layer: str) -> Reason:
+    if num_outputs == 1:
+        text = (
+            "The target does not depend on the model's output at all. Compute it from "
+            "the outputs that the target function is given."
+        )
+        return Reason("not_on_path", text, TARGET)
+    names = ", ".join(repr(name) for name in outputs)
+    text = (
+        f"Only the output {names} depends on it, and the target does not look at that. "
+        f"Use `target=gradwatch.output({outputs[0]!r})` or a loss that includes it."
+    )
+    return Reason("other_output", text, layer)
 
 
 def not_recorded(leaf: Leaf, facts: Facts) -> Reason:
@@ -137,7 +145,7 @@ def not_recorded(leaf: Leaf, facts: Facts) -> Reason:
     layer = leaf.address
     if leaf.kind == "weight":
         layer = leaf.address.rpartition("/")[0]
-        if layer and not _called(layer, facts):
+        if not _called(layer, facts):
             return not_called(layer)
     return Reason(
         "not_on_path",
@@ -149,7 +157,7 @@ def not_recorded(leaf: Leaf, facts: Facts) -> Reason:
 
 def _called(address: str, facts: Facts) -> bool:
     """A cell whose loop is compiled counts as called with its layer."""
-    return any(
+    return not address or any(
         seen == address
         or seen.startswith(address + "/")
         or address.startswith(seen + "/")
@@ -157,11 +165,20 @@ def _called(address: str, facts: Facts) -> bool:
     )
 
 
+TARGET = "target"
+"""The place of operations that belong to the target, not to the model."""
+
+# One line of Keras may be many operations of a framework: name the one people wrote.
+_FAMILIAR = ("argmax", "argmin", "round", "floor", "ceil", "sign", "cast", "top_k")
+
+
 def _cut(cuts: tuple[Cut, ...]) -> Reason:
-    first = cuts[0]
-    where = f"in layer {first.place!r}" if first.place else "outside all layers"
-    others = sorted({c.place or "the target" for c in cuts[1:]} - {first.place})
-    also = f" (also in {', '.join(map(repr, others))})" if others else ""
+    stops = [cut for cut in cuts if cut.kind == "stop_gradient"]
+    known = [cut for name in _FAMILIAR for cut in cuts if cut.operation == name]
+    first = [*stops, *known, *cuts][0]
+    where = _where(first.place)
+    others = sorted({_where(cut.place) for cut in cuts} - {where})
+    also = f" (also {', '.join(others)})" if others else ""
     if first.kind == "stop_gradient":
         text = (
             f"`stop_gradient` {where}{also} cuts every path from the target. Remove it "
@@ -180,6 +197,12 @@ def _cut(cuts: tuple[Cut, ...]) -> Reason:
             "it."
         )
     return Reason(first.kind, text, first.place)
+
+
+def _where(place: str) -> str:
+    if place == TARGET:
+        return "in the target"
+    return f"in layer {place!r}" if place else "in the model's own `call`"
 
 
 def untapped(

@@ -9,6 +9,7 @@ threads run the original, and when the session closes nothing is left.
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import threading
 from collections import Counter
@@ -231,6 +232,8 @@ class _Shadow:
         self.had = layer.__dict__.get(method)
         self.original = getattr(layer, method)
         self.users = 0
+        # Keras reads the signature to say which arguments an error was raised with.
+        functools.update_wrapper(self, self.original, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         session = _current.get()

@@ -146,7 +146,7 @@ def _inspect(engine: Engine, model: Any, x: Any, y: Any, target: Target) -> Grad
         target=str(target),
         value=captured.value,
         outputs=captured.outputs,
-        x=captured.x,
+        data={"x": captured.x, "y": captured.y},
     )
 
 

@@ -45,13 +45,13 @@ class Gradients(Mapping[str, Any]):
         target: str,
         value: Any,
         outputs: Mapping[str, Any] | None = None,
-        x: Any = None,
+        data: Mapping[str, Any] | None = None,
     ) -> None:
         self.target = target
         self.value = value
         self.outputs = dict(outputs or {})
         self._entries = {entry.name: entry for entry in entries}
-        self._x = x
+        self._data = dict(data or {})
 
     # by name --------------------------------------------------------------------------
 
@@ -226,17 +226,18 @@ class Gradients(Mapping[str, Any]):
         return f"Gradients of the {self.target} = {float(_numpy(self.value)):.6g}"
 
     def _footer(self) -> list[str]:
+        """Says what is wrong with the data, where the table shows only its effect."""
         lines = []
-        for path, tensor in keras.tree.flatten_with_path(self._x):
-            array = _numpy(tensor) if tensor is not None else np.zeros(0)
-            if array.dtype.kind not in "fV":
+        for path, tensor in keras.tree.flatten_with_path(self._data):
+            if tensor is None or "float" not in str(tensor.dtype):
                 continue
-            bad = int(np.size(array) - np.isfinite(array.astype("float32")).sum())
+            array = _numpy(tensor)
+            bad = array.size - int(np.isfinite(array.astype("float32")).sum())
             if bad:
-                where = "x" + "".join(f"[{p}]" for p in path)
+                where = str(path[0]) + "".join(f"[{part}]" for part in path[1:])
                 lines.append(
-                    f"The data holds {bad:,} non-finite of {array.size:,} numbers "
-                    f"in {where}."
+                    f"The data holds {bad:,} non-finite of {array.size:,} numbers in "
+                    f"`{where}`."
                 )
         return lines
 

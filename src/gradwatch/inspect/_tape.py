@@ -58,7 +58,7 @@ class Tape:
     """
 
     def __init__(self, model: keras.Layer | None = None, *, wrt: Wrt = None) -> None:
-        if not current().HAS_TAPE:
+        if current().Tape is None:
             raise GradwatchError(
                 "`Tape` needs a backend that records operations as they run. "
                 "Received: JAX, which differentiates functions. Use "

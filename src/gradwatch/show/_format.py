@@ -46,11 +46,8 @@ def percent(share: float | None) -> str:
         return number(share)
     if share in (0, 1):
         return str(int(share * 100))
-    if share < 0.0005:
-        return "<0.1"
-    if share > 0.9995:
-        return ">99.9"
-    return f"{100 * share:.1f}"
+    text = f"{100 * share:.1f}"
+    return {"0.0": "<0.1", "100.0": ">99.9"}.get(text, text)
 
 
 def dimensions(shape: tuple[int, ...]) -> str:

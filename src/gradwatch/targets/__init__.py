@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
+
 from .._errors import TargetError
 from ._loss import Loss as Loss
 from ._loss import has_loss as has_loss
@@ -32,11 +34,30 @@ def as_target(target: Any, loss_function: Any = None) -> Target:
         return Loss()
     if isinstance(target, Target):
         return target
+    if target in (class_score, output, mean_output, loss):
+        raise TargetError(
+            "`target` must be a target or a function of the outputs. Received: the "
+            f"function `{target.__name__}` itself. Call it: "
+            f"`gradwatch.{target.__name__}(…)`."
+        )
+    if _is_loss(target):
+        raise TargetError(
+            "`target` must be a target or a function of the outputs. Received: a "
+            "loss, a function of labels and outputs. Write `loss=…` instead of "
+            "`target=…`."
+        )
     if callable(target) and not isinstance(target, type):
         return Function(target)
     raise TargetError(
         "`target` must be a target or a function of the outputs. Received: "
-        f"{target!r} of type {type(target).__name__}. For a class write "
+        f"an object of type {type(target).__name__}. For a class write "
         "`gradwatch.class_score(i)`, for one output `gradwatch.output(…)`, for another "
         "loss `loss=…`."
     )
+
+
+def _is_loss(target: Any) -> bool:
+    if isinstance(target, keras.losses.Loss):
+        return True
+    module = getattr(target, "__module__", None) or ""
+    return callable(target) and module.startswith("keras.src.losses")

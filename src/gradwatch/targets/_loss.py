@@ -55,6 +55,12 @@ class Loss(Target):
     def arrays(self, y: Any, batch_size: int) -> dict[str, Any]:
         """The weight of each example."""
         if self.class_weight is not None:
+            if not isinstance(self.class_weight, Mapping):
+                raise TargetError(
+                    "`class_weight` must map each class to a weight, as in `fit`. "
+                    f"Received: an object of type {type(self.class_weight).__name__}. "
+                    "Write `{0: 1.0, 1: 2.0}`."
+                )
             if self.sample_weight is not None:
                 raise TargetError(
                     "`loss` takes either `sample_weight` or `class_weight`, as `fit` "
@@ -70,14 +76,17 @@ class Loss(Target):
             }
         if self.sample_weight is None:
             return {}
-        for weight in keras.tree.flatten(self.sample_weight):
+        weights = self.sample_weight
+        if isinstance(weights, list | tuple) and all(np.ndim(w) == 0 for w in weights):
+            weights = np.asarray(weights, dtype=keras.config.floatx())
+        for weight in keras.tree.flatten(weights):
             shape = np.shape(weight)
             if not shape or shape[0] != batch_size:
                 raise TargetError(
                     "`sample_weight` must have one weight per example. Received: "
                     f"shape {shape} for a batch of {batch_size}."
                 )
-        return {"sample_weight": self.sample_weight}
+        return {"sample_weight": weights}
 
     def value(self, setting: Setting) -> Tensor:
         """The compiled loss with regularisers, `add_loss` and weights."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from ._target import (
     in_full_precision,
     named_outputs,
     one_number,
+    require_float,
 )
 
 
@@ -26,7 +27,7 @@ from ._target import (
 class ClassScore(Target):
     """Made by `gradwatch.class_score`."""
 
-    index: Any
+    index: np.ndarray
     output: str | int | None = None
 
     def key(self) -> Hashable:
@@ -36,17 +37,12 @@ class ClassScore(Target):
     def arrays(self, y: Any, batch_size: int) -> dict[str, Any]:
         """One index per example."""
         del y
-        index = np.asarray(self.index)
-        if index.dtype.kind not in "iu":
-            raise TargetError(
-                "`class_score` takes whole numbers. Received: "
-                f"{self.index!r}. Give one class index, or one per example."
-            )
+        index = self.index
         if index.ndim == 0:
             index = np.full((batch_size,), index)
         if index.shape != (batch_size,):
             raise TargetError(
-                "`class_score` takes one index for all examples or one for each. "
+                "`index` must be one class for all examples or one for each. "
                 f"Received: shape {index.shape} for a batch of {batch_size}."
             )
         return {"index": index.astype("int32")}
@@ -65,8 +61,8 @@ class ClassScore(Target):
         low, high = int(np.min(self.index)), int(np.max(self.index))
         if low < -shape[1] or high >= shape[1]:
             raise TargetError(
-                f"`class_score` takes an index below {shape[1]}, the number of "
-                f"classes of output {name!r}. Received: "
+                f"`index` must be from {-shape[1]} to {shape[1] - 1}, for the "
+                f"{shape[1]} classes of output {name!r}. Received: "
                 f"{high if high >= shape[1] else low}."
             )
 
@@ -74,6 +70,7 @@ class ClassScore(Target):
         """The sum over the examples of the chosen score of each."""
         outputs = named_outputs(setting.model, setting.outputs)
         scores = outputs[choose(list(outputs), self.output, "output")]
+        require_float(scores, "The output of a `class_score`")
         index = setting.arrays["index"]
         index = keras.ops.where(index < 0, index + scores.shape[1], index)
         # A mask, not a gather: a gather's gradient is sparse on some backends and
@@ -83,7 +80,7 @@ class ClassScore(Target):
 
     def __str__(self) -> str:
         where = "" if self.output is None else f", output={self.output!r}"
-        index = self.index if np.ndim(self.index) == 0 else "one per example"
+        index = self.index if self.index.ndim == 0 else "one per example"
         return f"class_score({index}{where})"
 
 
@@ -148,6 +145,7 @@ class MeanOutput(Target):
         """The mean of all numbers of the output."""
         outputs = named_outputs(setting.model, setting.outputs)
         chosen = outputs[choose(list(outputs), self.which, "which")]
+        require_float(chosen, "The output of `mean_output`")
         return keras.ops.mean(in_full_precision(chosen))
 
     def __str__(self) -> str:
@@ -178,9 +176,7 @@ class Function(Target):
         return f"function {getattr(self.function, '__name__', repr(self.function))}"
 
 
-def class_score(
-    index: int | Sequence[int] | np.ndarray, output: str | int | None = None
-) -> Target:
+def class_score(index: Any, output: str | int | None = None) -> Target:
     """The score of a class: one index for all examples, or one for each.
 
     It is read off the model's output as it is: logits if the model ends in logits,
@@ -196,13 +192,22 @@ def class_score(
     2
 
     Args:
-        index: The class, or one class per example.
+        index: The class, or one class per example (a list, an array, a tensor).
         output: Which output of a model that has several, by name or position.
 
     Returns:
         A target.
     """
-    return ClassScore(index, output)
+    try:
+        classes = np.asarray(keras.ops.convert_to_numpy(index))
+    except (TypeError, ValueError):
+        classes = np.asarray(None)
+    if classes.dtype.kind not in "iu":
+        raise TargetError(
+            "`index` must be a whole number, or one per example. Received: "
+            f"{index if np.ndim(index) == 0 else type(index).__name__!r}."
+        )
+    return ClassScore(classes, output)
 
 
 def output(which: str | int | None = None, index: int | tuple[int, ...] = ()) -> Target:

@@ -58,10 +58,11 @@ class Target(ABC):
 
 def named_outputs(model: Any, outputs: Any) -> dict[str, Tensor]:
     """Names each output tensor: its key, the name in the graph, or its position."""
-    if not keras.tree.is_nested(outputs):
-        return {"output": outputs}
-    flat = keras.tree.flatten_with_path(outputs)
     names: Any = getattr(model, "output_names", None)
+    if not keras.tree.is_nested(outputs):
+        known = isinstance(names, list) and len(names) == 1
+        return {names[0] if known else "output": outputs}
+    flat = keras.tree.flatten_with_path(outputs)
     from_graph = isinstance(names, list) and not isinstance(outputs, dict)
     if from_graph and len(names) == len(flat) == len(set(names)):
         return {n: t for n, (_, t) in zip(names, flat, strict=True)}
@@ -103,17 +104,7 @@ def one_number(value: Tensor, batch_size: int, what: str, ways: str) -> Tensor:
     Raises:
         TargetError: When the value is not one number per call or per example.
     """
-    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
-        raise TargetError(
-            f"{what} must give a tensor. Received: {value!r} of type "
-            f"{type(value).__name__}. Compute it with `keras.ops` from the outputs."
-        )
-    if "float" not in keras.backend.standardize_dtype(value.dtype):
-        raise TargetError(
-            f"{what} must give a floating-point number. Received: dtype "
-            f"{keras.backend.standardize_dtype(value.dtype)}, which has no gradient. "
-            "Use the score or the probability instead of the predicted class."
-        )
+    require_float(value, what)
     shape = tuple(value.shape)
     if shape in ((batch_size,), (batch_size, 1)) or int(np.prod(shape)) == 1:
         return keras.ops.sum(in_full_precision(value))
@@ -121,6 +112,22 @@ def one_number(value: Tensor, batch_size: int, what: str, ways: str) -> Tensor:
         f"{what} must be one number per call, or one per example. Received: shape "
         f"{shape} for a batch of {batch_size}. {ways}"
     )
+
+
+def require_float(value: Any, what: str) -> None:
+    """Raises when something is not a tensor of floating-point numbers."""
+    if not keras.ops.is_tensor(value):
+        raise TargetError(
+            f"{what} must give a tensor that depends on the outputs. Received: an "
+            f"object of type {type(value).__name__}. Compute it with `keras.ops`."
+        )
+    dtype = keras.backend.standardize_dtype(value.dtype)
+    if "float" not in dtype:
+        raise TargetError(
+            f"{what} must give a floating-point number. Received: dtype {dtype}, which "
+            "has no gradient. Use the score or the probability instead of the "
+            "predicted class."
+        )
 
 
 def in_full_precision(value: Tensor) -> Tensor:

@@ -1,0 +1,13 @@
+"""JAX: a pure function of variables and batch, with a zero added at each leaf."""
+
+from .passes import prepare as prepare
+from .state import dense as dense
+from .state import is_eager as is_eager
+from .state import protected as protected
+from .state import raw_state as raw_state
+from .state import restored as restored
+from .state import synchronise as synchronise
+
+PROBES_RNN_CELLS = False
+Tape = None
+"""JAX differentiates functions; there is nothing a tape could record."""

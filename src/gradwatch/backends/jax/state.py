@@ -1,0 +1,48 @@
+"""What a pass could change outside of Keras, and small services."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .._protocol import Sparse, Tensor
+
+
+def raw_state(layers: Sequence[Any]) -> list[Any]:
+    """Returns nothing: a pure function has no state."""
+    del layers
+    return []
+
+
+def restored(raw: Sequence[Any]) -> contextlib.AbstractContextManager[None]:
+    """Nothing to do: a pure function changes nothing."""
+    del raw
+    return contextlib.nullcontext()
+
+
+def protected(layers: Sequence[Any]) -> contextlib.AbstractContextManager[None]:
+    """Nothing to do: a pure function changes nothing."""
+    return restored(layers)
+
+
+def synchronise(model: Any) -> None:
+    """Inside `fit` the variables hold no values until they are fetched."""
+    if hasattr(model, "jax_state_sync") and not getattr(
+        model, "_jax_state_synced", True
+    ):
+        model.jax_state_sync()
+
+
+def dense(gradient: Sparse) -> Tensor:
+    """Returns all rows of a sparse gradient."""
+    zeros = jnp.zeros(gradient.shape, gradient.values.dtype)
+    return zeros.at[gradient.indices].add(gradient.values)
+
+
+def is_eager(tensor: Tensor) -> bool:
+    """Whether the tensor has a value now."""
+    return not isinstance(tensor, jax.core.Tracer)

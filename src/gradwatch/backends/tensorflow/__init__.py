@@ -1,0 +1,12 @@
+"""TensorFlow: a tape inside one `tf.function`."""
+
+from .passes import prepare as prepare
+from .state import dense as dense
+from .state import is_eager as is_eager
+from .state import protected as protected
+from .state import raw_state as raw_state
+from .state import restored as restored
+from .state import synchronise as synchronise
+from .tape import Tape as Tape
+
+PROBES_RNN_CELLS = True

@@ -1,0 +1,55 @@
+"""What `gradwatch.Tape` stands on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .._protocol import Tensor
+from .passes import gradient_of
+from .recorder import Recorder
+
+
+class Tape:
+    """What `gradwatch.Tape` stands on: torch's own graph."""
+
+    def __init__(self) -> None:
+        self.recorder = Recorder()
+        self._frozen: list[Tensor] = []
+
+    def __enter__(self) -> Tape:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._thaw(False)
+
+    def watch(self, variable: Any) -> None:
+        """Frozen parameters take part in the graph until the tape is left."""
+        if not variable.value.requires_grad:
+            self._frozen.append(variable.value)
+            variable.value.requires_grad_(True)
+
+    def watch_tensor(self, tensor: Tensor) -> None:
+        """Makes a plain tensor part of the graph."""
+        tensor.requires_grad_(True)
+
+    def _thaw(self, on: bool) -> None:
+        for parameter in self._frozen:
+            parameter.requires_grad_(on)
+
+    def gradient(self, target: Tensor, sources: Sequence[Any]) -> list[Any]:
+        """Differentiates; may be asked again."""
+        native = [s if torch.is_tensor(s) else s.value for s in sources]
+        self._thaw(True)
+        try:
+            return gradient_of(target, native)
+        finally:
+            self._thaw(False)
+
+    native_gradient = gradient
+
+    def detached(self, target: Tensor) -> Tensor:
+        """Returns the value of the target."""
+        return target.detach()

@@ -1,0 +1,212 @@
+"""A trace detector: everything that looking at a model could change, before and after."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+
+_OPENED = (
+    keras.Operation,
+    keras.Optimizer,
+    keras.Metric,
+    keras.Loss,
+    keras.random.SeedGenerator,
+)
+"""Objects that belong to a model: their attributes are compared one by one. Of all
+others it is compared whether they are still the same object."""
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_CLASSES = (keras.Operation, keras.Layer, keras.Model, keras.Sequential, keras.Variable)
+_GLOBAL_STATE = "keras.src.backend.common.global_state"
+
+
+@contextlib.contextmanager
+def assert_untouched(model: keras.Model) -> Iterator[None]:
+    """Asserts that a block leaves no trace on a model, on Keras or on random streams.
+
+    Compared are: the value and the flags of every variable (weights, moving averages,
+    seeds, states, metrics, optimizer), every attribute of the model, its layers,
+    optimizer, losses and metrics (a method shadowed on an instance is one), the
+    methods of their classes, Keras's global state and settings, and the random state
+    of Python, NumPy and torch. It costs a copy of every variable.
+
+    Example:
+    >>> from gradwatch import testing
+    >>> model, x, y = testing.zoo()["mlp"].build()
+    >>> with testing.assert_untouched(model):
+    ...     model.layers[0].trainable = False
+    Traceback (most recent call last):
+    AssertionError: `model.layers[0]...trainable` was True and is False...
+
+    Args:
+        model: A built model; the first use of an unbuilt one does change it.
+
+    Raises:
+        AssertionError: When something changed; the message names the first thing. Not
+            raised when the block itself raises: its own error goes on.
+    """
+    before = _snapshot(model)
+    yield
+    difference = _first_difference(before, _snapshot(model))
+    if difference:
+        raise AssertionError(difference)
+
+
+def _snapshot(model: keras.Model) -> dict[str, Any]:
+    """Returns everything to compare, by a path that people can read."""
+    seen = _Seen()
+    seen.look("model", model)
+    seen.classes(model)
+    state = sys.modules.get(_GLOBAL_STATE)
+    if state is not None:
+        # Read, not imported: without it there would be less to compare, that is all.
+        seen.look("keras state", vars(state.GLOBAL_STATE_TRACKER))
+        seen.look("keras settings", vars(state.GLOBAL_SETTINGS_TRACKER))
+    seen.look("keras.config", _settings())
+    seen.look("random streams", _random_streams())
+    return seen.facts
+
+
+class _Same:
+    """Equal only to itself, and alive, so that its id is not used again."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, item: Any) -> None:
+        self.item = item
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.item is other.item
+
+    def __repr__(self) -> str:
+        return f"<{type(self.item).__name__} at {id(self.item):#x}>"
+
+
+class _Seen:
+    """Walks what belongs to a model, and notes each fact once."""
+
+    def __init__(self) -> None:
+        self.facts: dict[str, Any] = {}
+        self._known: set[int] = set()
+
+    def look(self, path: str, item: Any) -> None:
+        """Notes an object, and what belongs to it."""
+        todo = [(path, item)]
+        while todo:
+            where, what = todo.pop()
+            todo += reversed([*self._note(where, what)])
+
+    def _note(self, path: str, item: Any) -> Iterator[tuple[str, Any]]:
+        if isinstance(item, _PLAIN):
+            self.facts[path] = item
+            return
+        if isinstance(item, np.ndarray):
+            self.facts[path] = _array(item)
+            return
+        plain = not isinstance(item, list | tuple | dict | set | Mapping)
+        if plain:
+            self.facts[path] = _Same(item)
+        if id(item) in self._known:
+            return
+        self._known.add(id(item))
+        if isinstance(item, keras.Variable):
+            self.facts.update(_of_variable(path, item))
+        elif isinstance(item, _OPENED):
+            for name, value in vars(item).items():
+                yield f"{path}.{name}", value
+        elif isinstance(item, Mapping):
+            self.facts[f"keys of {path}"] = [*map(repr, item)]
+            for key, value in item.items():
+                yield f"{path}[{key!r}]", value
+        elif isinstance(item, list | tuple):
+            self.facts[f"length of {path}"] = len(item)
+            for place, value in enumerate(item):
+                yield f"{path}[{place}]", value
+        elif isinstance(item, set):
+            self.facts[path] = {id(part) for part in item}
+
+    def classes(self, model: keras.Model) -> None:
+        """Notes the methods of Keras's classes and of those of the layers."""
+        found = {type(layer) for layer in model._flatten_layers()} | set(_CLASSES)
+        for cls in sorted(found, key=lambda c: (c.__module__, c.__qualname__)):
+            for name, value in vars(cls).items():
+                if callable(value) or isinstance(value, property | classmethod):
+                    self.facts[f"{cls.__name__}.{name} ({cls.__module__})"] = _Same(
+                        value
+                    )
+
+
+def _of_variable(path: str, variable: keras.Variable) -> Iterator[tuple[str, Any]]:
+    try:
+        value = _array(np.asarray(keras.ops.convert_to_numpy(variable)))
+    except (
+        ValueError,
+        AttributeError,
+        TypeError,
+    ):  # inside `fit`, JAX has it elsewhere
+        value = "no value"
+    yield f"value of {path} ({variable.path})", value
+    yield f"{path}.trainable", variable.trainable
+    yield f"{path}.regularizer", _Same(variable.regularizer)
+    # torch only: whether it takes part in graphs, and what `backward` left on it.
+    native = getattr(variable, "_value", None)
+    yield f"{path}.value.requires_grad", getattr(native, "requires_grad", None)
+    if getattr(native, "is_leaf", False):
+        yield f"{path}.value.grad", _Same(getattr(native, "grad", None))
+
+
+def _array(value: np.ndarray) -> tuple[Any, ...]:
+    # Bytes: NaN is equal to itself, and 0.0 is not -0.0.
+    return (value.shape, str(value.dtype), value.tobytes())
+
+
+def _settings() -> dict[str, Any]:
+    config = keras.config
+    return {
+        "floatx": config.floatx(),
+        "epsilon": config.epsilon(),
+        "image_data_format": config.image_data_format(),
+        "dtype_policy": config.dtype_policy().name,
+        "traceback_filtering": config.is_traceback_filtering_enabled(),
+        "interactive_logging": config.is_interactive_logging_enabled(),
+        "flash_attention": config.is_flash_attention_enabled(),
+    }
+
+
+def _random_streams() -> dict[str, Any]:
+    numpy_state: Any = np.random.get_state(legacy=False)
+    found = {"random": random.getstate(), "numpy": numpy_state["state"]}
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "get_rng_state"):
+        found["torch"] = np.asarray(torch.get_rng_state())
+        found["torch gradients enabled"] = torch.is_grad_enabled()
+    return found
+
+
+def _first_difference(before: dict[str, Any], after: dict[str, Any]) -> str:
+    for path, value in before.items():
+        if path not in after:
+            return f"`{path}` was there and is gone."
+        if not value == after[path]:
+            return f"`{path}` was {_short(value)} and is {_short(after[path])}."
+    for path in after:
+        if path not in before:
+            return f"`{path}` was not there and now is {_short(after[path])}."
+    return ""
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, tuple) and len(value) == 3 and isinstance(value[2], bytes):
+        array = np.frombuffer(value[2], np.uint8)
+        if value[1] != "bfloat16":
+            array = np.frombuffer(value[2], value[1]).reshape(value[0])
+        value = array
+    text = np.array2string(value, threshold=6) if isinstance(value, np.ndarray) else ""
+    text = text or repr(value)
+    return text if len(text) < 200 else text[:200] + "…"

@@ -34,7 +34,7 @@ def score_from(activation):
     """Runs the rest of the model on an activation of conv1."""
     for layer in model.layers[1:]:
         activation = layer(activation)
-    return float(keras.ops.sum(activation[:, 3]))
+    return keras.ops.convert_to_numpy(activation)[:, 3].sum()
 
 
 # Move the activation a little in some direction: how fast does the score change?

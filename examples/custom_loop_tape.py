@@ -35,14 +35,15 @@ for step in range(41):
     # This line was `with tf.GradientTape() as tape:`. The rest stays as it was.
     with gw.Tape(model, wrt=[gw.weights(), gw.activations("hidden")]) as tape:
         loss = loss_function(y, model(x, training=True))
-    grads = tape.gradient(loss, model.trainable_variables)
-    optimizer.apply(grads, model.trainable_variables)
     if step % 10 == 0:
-        norms = {row.name: row.norm for row in tape.gradients(loss).summary()}
+        g = tape.gradients(loss)
+        norms = {row.name: row.norm for row in g.summary()}
         print(
-            f"step {step:2}: loss {float(loss):.3f}, norm at hidden/kernel "
+            f"step {step:2}: loss {float(g.value):.3f}, norm at hidden/kernel "
             f"{norms['hidden/kernel']:.3f}, at the activation {norms['hidden']:.4f}"
         )
+    gradients = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply(gradients, model.trainable_variables)
 
 # Plain variables work too, under names of your choice.
 w, b = keras.Variable(2.0), keras.Variable(1.0)

@@ -38,18 +38,22 @@ x = {
 }
 y = np.array([0, 1, 1, 0])
 
-print(gw.layers(model), "\n")
+layers = gw.layers(model)  # print it for the whole table
+print(f"{len(layers)} layers, such as {layers[8]}\n")
+
 g = gw.gradients(
     model,
     x,
     y,
-    wrt=[gw.weights("**/query/kernel"), gw.activations("transformer_layer_?")],
+    wrt=[
+        gw.weights("**/query/kernel"),
+        gw.activations(["token_embedding", "transformer_layer_?"]),
+        gw.inputs("token_ids"),
+    ],
 )
+# The token ids are whole numbers: the gradient is at the embedding, not at the input.
 print(g)
 
-# Token ids are whole numbers: the gradient lives at the embedding, not at the input.
-g = gw.gradients(
-    model, x, y, wrt=[gw.inputs("token_ids"), gw.activations("token_embedding")]
-)
-print("\nat the embedding:", g.to_numpy()["token_embedding"].shape)
-print("at the token ids:", g.missing["inputs[token_ids]"])
+# The second example has 12 tokens; the padding behind them takes no part.
+by_token = np.abs(g.to_numpy()["token_embedding"][1]).sum(axis=-1)
+print("\n|gradient| at each token:", " ".join(f"{v:.2f}" for v in by_token))

@@ -8,6 +8,7 @@ from typing import Any
 
 import keras
 from keras.src.backend import compute_output_spec
+from keras.src.backend.common.global_state import get_global_attribute
 
 from ..backends import current
 from ..select import Tree
@@ -22,6 +23,7 @@ def untouched(tree: Tree) -> Iterator[None]:
     """
     layers: list[Any] = [tree.model, *(n.layer for n in tree.layers.values())]
     before = [_notes(layer) for layer in layers]
+    counters = dict(get_global_attribute(_NAMES, {}))
     for layer in layers:
         layer.__dict__["_remat_mode"] = None
     try:
@@ -30,7 +32,13 @@ def untouched(tree: Tree) -> Iterator[None]:
     finally:
         for layer, notes in zip(layers, before, strict=True):
             _restore(layer, notes)
+        # Symbolic tensors take automatic names, and would shift those of the user.
+        names = get_global_attribute(_NAMES, {})
+        names.clear()
+        names.update(counters)
 
+
+_NAMES = "object_name_uids"
 
 _LISTS = ("_losses", "_losses_override")
 

@@ -17,6 +17,14 @@ from ._session import Facts
 class Reason:
     """Why there is no gradient. Prints as a sentence.
 
+    Example:
+    >>> import gradwatch as gw, keras, numpy as np
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1, name="a")])
+    >>> model.get_layer("a").trainable = False
+    >>> g = gw.gradients(model, np.ones((2, 3)), target=gw.output())
+    >>> g.missing["a/bias"].cause
+    'frozen'
+
     `cause` is one of `"frozen"`, `"integer"`, `"not_called"`, `"inside_loop"`,
     `"stop_gradient"`, `"not_differentiable"`, `"other_output"`, `"not_on_path"`,
     `"lost"`, or `"none"` when there is a gradient after all. `place` is the address

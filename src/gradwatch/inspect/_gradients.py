@@ -123,9 +123,10 @@ def gradients(  # noqa: PLR0913 - `loss=` is shorthand that uncompiled models ne
             `mean_output()`, `loss(…)`, or a function of the outputs. Default: the
             compiled loss, exactly as `fit` computes it.
         loss: A loss to use instead of the compiled one.
-        training: The mode of the forward pass. Default: True for a loss, as in `fit`
-            (with the very dropout masks the next training step would draw); False for
-            everything else. Moving averages and seeds stay as they are either way.
+        training: The mode of the forward pass. Default: True for a loss, as in `fit`;
+            False for everything else. Moving averages and random streams stay as they
+            are either way, so dropout draws what the next training step would draw
+            (on torch: of `train_on_batch`; its `fit` first draws a number itself).
         compiled: False runs operation by operation, with the same results.
 
     Returns:

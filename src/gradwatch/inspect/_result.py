@@ -15,8 +15,7 @@ from ..show import plot_flow, table_html, table_rich, table_text
 from ..summarise import Row, summarise_array, summarise_rows
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from ..show import Axes, Figure
 
 
 class Gradients(Mapping[str, Any]):

@@ -1,7 +1,13 @@
 """Rows become text, a rich table, HTML or a figure."""
 
+from typing import TYPE_CHECKING
+
 from ._html import table_html as table_html
 from ._plot import plot_flow as plot_flow
 from ._rich import table_rich as table_rich
 from ._text import plain_table as plain_table
 from ._text import table_text as table_text
+
+if TYPE_CHECKING:  # matplotlib is an extra: imported where it draws
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.figure import Figure as Figure

@@ -29,7 +29,13 @@ class Setting:
 
 
 class Target(ABC):
-    """The number to differentiate. Final classes: one for each function below."""
+    """The number to differentiate: what `class_score`, `loss` and the others give.
+
+    Example:
+    >>> import gradwatch as gw
+    >>> isinstance(gw.class_score(3), gw.Target)
+    True
+    """
 
     uses_labels: bool = False
     training: bool = False

@@ -31,8 +31,8 @@ def cnn() -> Built:
             keras.Input((6, 6, 2)),
             layers.Conv2D(4, 3, padding="same", name="conv"),
             layers.BatchNormalization(name="norm"),
-            layers.ReLU(name="relu"),
             layers.MaxPooling2D(name="pool"),
+            layers.ReLU(name="relu"),
             layers.Dropout(0.4, seed=7, name="drop"),
             layers.Flatten(name="flat"),
             layers.Dense(3, name="head"),
@@ -214,8 +214,8 @@ def used_twice() -> Built:
     inputs = keras.Input((4,))
     trunk = layers.Dense(4, name="trunk")(inputs)
     branch = layers.Dense(4, activation="tanh", name="branch")(trunk)
-    joined = layers.Add(name="add")([trunk, branch, trunk])
-    product = layers.Multiply(name="multiply")([joined, joined])
+    joined = layers.Add(name="junction")([trunk, branch, trunk])
+    product = layers.Multiply(name="product")([joined, joined])
     model = keras.Model(inputs, layers.Dense(2, name="head")(product) + inputs[:, :2])
     model.name = "used_twice"
     return compiled(model), numbers(4), numbers(2, seed=1)

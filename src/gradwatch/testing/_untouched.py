@@ -66,8 +66,8 @@ def _snapshot(model: keras.Model) -> dict[str, Any]:
     state = sys.modules.get(_GLOBAL_STATE)
     if state is not None:
         # Read, not imported: without it there would be less to compare, that is all.
-        seen.look("keras state", vars(state.GLOBAL_STATE_TRACKER))
-        seen.look("keras settings", vars(state.GLOBAL_SETTINGS_TRACKER))
+        seen.look("keras state", _set(vars(state.GLOBAL_STATE_TRACKER)))
+        seen.look("keras settings", _set(vars(state.GLOBAL_SETTINGS_TRACKER)))
     seen.look("keras.config", _settings())
     seen.look("random streams", _random_streams())
     return seen.facts
@@ -164,6 +164,11 @@ def _of_variable(path: str, variable: keras.Variable) -> Iterator[tuple[str, Any
 def _array(value: np.ndarray) -> tuple[Any, ...]:
     # Bytes: NaN is equal to itself, and 0.0 is not -0.0.
     return (value.shape, str(value.dtype), value.tobytes())
+
+
+def _set(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Keras does not tell None from absent: a scope that was left leaves None."""
+    return {name: value for name, value in state.items() if value is not None}
 
 
 def _settings() -> dict[str, Any]:

@@ -8,6 +8,7 @@ away. Nothing of gradwatch is used: the disturbance is made by a tiny shadow of
 
 import contextlib
 import inspect
+import sys
 from collections import Counter
 
 import keras
@@ -167,9 +168,12 @@ def probing_calls(model, address):
 
 def only_for_shapes():
     """Whether this is `RNN` calling the cells of `StackedRNNCells` one by one."""
-    return any(
-        frame.function == "_maybe_config_dropout_masks" for frame in inspect.stack(0)
-    )
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "_maybe_config_dropout_masks":
+            return True
+        frame = frame.f_back
+    return False
 
 
 # targets ------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ..._errors import GradwatchError
 from .._protocol import Tensor
 from .passes import gradient_of
 from .recorder import Recorder
@@ -45,6 +46,14 @@ class Tape:
         self._thaw(True)
         try:
             return gradient_of(target, native)
+        except RuntimeError as error:
+            if "modified by an inplace operation" not in str(error):
+                raise
+            raise GradwatchError(
+                "On torch, a tape must be asked before the weights change: the graph "
+                "holds the weights, not copies. Received: a question after an update. "
+                "Call `tape.gradients(loss)` before the optimizer's step."
+            ) from error
         finally:
             self._thaw(False)
 

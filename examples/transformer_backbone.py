@@ -54,6 +54,7 @@ g = gw.gradients(
 # The token ids are whole numbers: the gradient is at the embedding, not at the input.
 print(g)
 
-# The second example has 12 tokens; the padding behind them takes no part.
-by_token = np.abs(g.to_numpy()["token_embedding"][1]).sum(axis=-1)
-print("\n|gradient| at each token:", " ".join(f"{v:.2f}" for v in by_token))
+# Padding takes no part: only as many tokens as are real have a gradient.
+real = (g.to_numpy()["token_embedding"] != 0).any(axis=-1).sum(axis=-1)
+print("\ntokens with a gradient, in each text:", real.tolist())
+assert real.tolist() == [16, 12, 9, 5]

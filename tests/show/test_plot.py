@@ -1,6 +1,7 @@
 import ast
 import io
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,7 +14,6 @@ from matplotlib.figure import Figure
 
 import gradwatch.show
 from gradwatch.show import palette, plot_flow
-from gradwatch.show._marks import blocks_of, marks_of, spaced, without_common_start
 from gradwatch.summarise import Row, summarise_array
 
 
@@ -199,6 +199,22 @@ def test_a_long_axis_names_blocks(mobilenet):
     assert by_place == [row.mean_abs for row in mobilenet]
 
 
+def flat(mobilenet):
+    """The same gradients under names that have no blocks."""
+    return [replace(row, name=f"variable{i}") for i, row in enumerate(mobilenet)]
+
+
+@pytest.mark.parametrize("rename", [list, flat])
+def test_labels_along_a_long_axis_do_not_touch(mobilenet, rename):
+    """Of blocks or addresses too near each other only some are named."""
+    figure = plot_flow(rename(mobilenet), title="t")
+    figure.draw_without_rendering()
+    labels = figure.axes[0].get_xticklabels()
+    boxes = [label.get_window_extent() for label in labels]
+    assert len(boxes) > 10
+    assert not any(a.overlaps(b) for a, b in pairwise(boxes))
+
+
 def test_the_limit_of_float16_is_shown_where_it_matters():
     """Values that float16 rounds to zero get a line to be judged by; others do not."""
     fine = summarise_array("a/k", "weight", np.full((2, 2), 1e-7))
@@ -322,50 +338,3 @@ def test_matplotlib_is_not_imported_until_a_plot_is_asked_for():
                     todo += [node.module] if node.module else names
     assert {"__init__.py", "_plot.py", "_cells.py", "palette.py"} <= seen
     assert "_flow.py" not in seen
-
-
-def marks_named(names):
-    rows = [summarise_array(name, "weight", np.ones((2, 2))) for name in names]
-    return marks_of(rows)[0]
-
-
-def test_blocks_are_the_finest_that_fit():
-    """Blocks follow parts of addresses, or words of a part, whichever is finest."""
-    names = [f"net/layer_{i}/{part}/kernel" for i in range(5) for part in "abc"]
-    blocks = blocks_of(marks_named(names), most=6)
-    assert [block.label for block in blocks] == [f"net/layer_{i}" for i in range(5)]
-    assert [(block.first, block.last) for block in blocks][:2] == [(0, 2), (3, 5)]
-    finer = blocks_of(marks_named(names), most=15)
-    assert len(finer) == 15
-    assert blocks_of(marks_named(names), most=2) == []
-
-
-def test_labels_that_would_touch_give_way_to_longer_blocks():
-    """Of two labels too near each other that of the longer block stays."""
-    blocks = blocks_of(marks_named(["a/k", "b/k", *["c/k"] * 8, "d/k", *["e/k"] * 9]))
-    assert [block.label for block in spaced(blocks, 5)] == ["a", "c", "e"]
-    assert [block.label for block in spaced(blocks, 0.5)] == ["a", "b", "c", "d", "e"]
-
-
-def test_the_start_that_all_names_share_is_taken_off():
-    """Shared leading parts are said once; the last part always stays."""
-    assert without_common_start(["a/b/c", "a/b/d"]) == ("a/b/", ["c", "d"])
-    assert without_common_start(["a/b", "a/b"]) == ("a/", ["b", "b"])
-    assert without_common_start(["a", "a/b"]) == ("", ["a", "a/b"])
-
-
-@pytest.mark.parametrize(
-    ("name", "shape", "group"),
-    [
-        ("dense/kernel", (3, 2), "weight"),
-        ("dense/bias", (2,), "vector"),
-        ("attention/query/bias", (4, 8), "vector"),
-        ("norm/gamma", (1, 1, 4), "vector"),
-        ("scalar", (), "vector"),
-        ("embed/embeddings", (9, 2), "weight"),
-    ],
-)
-def test_biases_are_told_from_weights(name, shape, group):
-    """One axis or none is a bias or scale, and so is what is called one."""
-    (mark,) = marks_of([summarise_array(name, "weight", np.ones(shape))])[0]
-    assert mark.group == group

@@ -60,7 +60,11 @@ class Step:
 
 @dataclass(slots=True)
 class Flow:
-    """The operations of one forward pass."""
+    """The operations of one forward pass, in the order of execution.
+
+    A loop is drawn as its body once, with a step from each result of a round to where
+    the next round reads it.
+    """
 
     steps: list[Step]
     leaves: Mapping[Hashable, Hashable]
@@ -84,7 +88,7 @@ class _Index:
     makers: dict[Hashable, list[Step]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    readers: dict[Hashable, list[Step]] = field(
+    readers: dict[Hashable, list[tuple[int, Step]]] = field(
         default_factory=lambda: defaultdict(list)
     )
 
@@ -92,10 +96,10 @@ class _Index:
 def analyse(flow: Flow) -> dict[Hashable, Verdict]:
     """Judges every leaf of a flow."""
     index = _Index()
-    for step in flow.steps:
+    for number, step in enumerate(flow.steps):
         index.makers[step.output].append(step)
         for value in step.inputs:
-            index.readers[value].append(step)
+            index.readers[value].append((number, step))
     differentiable = _upstream([flow.target], index, through_cuts=False)
     dependent = _upstream([flow.target], index, through_cuts=True)
     of_output = {
@@ -135,17 +139,17 @@ def _upstream(
 def _cuts_between(
     leaf: Hashable, dependent: set[Hashable], index: _Index
 ) -> tuple[Cut, ...]:
-    """Returns the first cut on each way from the leaf to the target."""
+    """Returns the first cut on each way from the leaf, in the order of execution."""
     seen = {leaf}
     queue = deque(seen)
-    cuts: dict[Cut, None] = {}
+    cuts: dict[int, Cut] = {}
     while queue:
-        for step in index.readers.get(queue.popleft(), ()):
+        for number, step in index.readers.get(queue.popleft(), ()):
             if step.output not in dependent:
                 continue
             if step.cut is not None:
-                cuts[step.cut] = None
+                cuts[number] = step.cut
             elif step.output not in seen:
                 seen.add(step.output)
                 queue.append(step.output)
-    return tuple(cuts)
+    return tuple(dict.fromkeys(cuts[number] for number in sorted(cuts)))

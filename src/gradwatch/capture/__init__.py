@@ -7,6 +7,7 @@ from ._entries import absent as absent
 from ._entries import entries as entries
 from ._guard import untouched as untouched
 from ._leaf import Leaf as Leaf
+from ._places import note_place as note_place
 from ._reasons import Reason as Reason
 from ._reasons import not_recorded as not_recorded
 from ._session import Facts as Facts

@@ -72,6 +72,7 @@ class Engine:
         self.training = training
         self.compiled = compiled
         self.traces = 0
+        self._ready: weakref.WeakSet[Any] = weakref.WeakSet()
         self._prepared: OrderedDict[Hashable, _Prepared] = OrderedDict()
 
     def run(self, model: Any, x: Any, y: Any, target: Target) -> Captured:
@@ -96,12 +97,16 @@ class Engine:
             require_loss(model, target)
         current().synchronise(model)
         batch = make_batch(model, x, y, target, _scale(model, target))
+        if model in self._ready:
+            return batch
+        mode = target.training if self.training is None else self.training
         with _tracing:
             try:
-                ensure_built(model, batch.unflatten(batch.tensors)["x"])
+                ensure_built(model, batch.unflatten(batch.tensors)["x"], mode)
             except Exception as error:
                 note_place(error, walk(model), address_in_traceback(error, walk(model)))
                 raise
+        self._ready.add(model)
         return batch
 
     def _first(

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..select import Selection, Tree
 from ._leaf import Leaf
-from ._reasons import Reason, frozen, of_dtype, untapped
+from ._reasons import Reason, frozen, of_dtype, uncounted, untapped
 from ._session import Facts
 
 KINDS = ("weight", "activation", "input")
@@ -19,8 +19,7 @@ class Entry:
     """One gradient, or the reason why there is none."""
 
     name: str
-    address: str
-    """The name without the number of a call or the place in a structure."""
+    leaf: Leaf
     kind: str
     shape: tuple[int, ...]
     dtype: str
@@ -53,7 +52,7 @@ def entries(
             name += ":output"
         found[name] = Entry(
             name,
-            leaf.address,
+            leaf,
             leaf.kind,
             *facts.specs[leaf],
             gradient,
@@ -67,21 +66,24 @@ def entries(
 def absent(selection: Selection, tree: Tree, facts: Facts) -> list[Entry]:
     """Names what was never reached: frozen weights, layers that did not run."""
     weights = [
-        Entry(
-            name,
-            name,
-            "weight",
-            tuple(node.variable.shape),
-            node.variable.dtype,
-            reason=frozen(name),
-        )
+        _lacking(name, name, node.variable, frozen(name))
         for name, node in selection.frozen.items()
     ]
+    weights += [
+        _lacking(name, address, selection.weights[address].variable, reason)
+        for name, address, reason in uncounted(selection, tree, facts)
+    ]
     taps = [
-        Entry(name, name, "activation", (), "", reason=reason)
+        Entry(name, Leaf("activation", name), "activation", (), "", reason=reason)
         for name, reason in untapped(selection, tree, facts)
     ]
     return weights + taps
+
+
+def _lacking(name: str, address: str, variable: Any, reason: Reason) -> Entry:
+    leaf = Leaf("weight", address)
+    shape = tuple(variable.shape)
+    return Entry(name, leaf, "weight", shape, variable.dtype, reason=reason)
 
 
 def _depth(leaf: Leaf, depth: dict[str, int]) -> int:

@@ -68,7 +68,7 @@ def _restore(layer: Any, notes: dict[str, Any]) -> None:
             layer.__dict__[name] = value
 
 
-def ensure_built(model: Any, x: Any) -> None:
+def ensure_built(model: Any, x: Any, mode: bool) -> None:
     """Builds a model that has not seen data yet, as `fit` would.
 
     Symbolically first: nothing is computed and no random stream moves.
@@ -77,11 +77,11 @@ def ensure_built(model: Any, x: Any) -> None:
         return
     specs = specifications(x)
     try:
-        compute_output_spec(model, specs, training=False)
+        compute_output_spec(model, specs, training=mode)
     except Exception:  # noqa: BLE001 - whatever `call` raises on shapes
         # Data-dependent Python in `call` cannot run on shapes; numbers it can.
         with untouched_seeds(model):
-            model(x, training=False) if model._call_has_training_arg else model(x)
+            model(x, training=mode) if model._call_has_training_arg else model(x)
 
 
 def specifications(structure: Any) -> Any:

@@ -150,6 +150,12 @@ def _unread(outputs: tuple[str, ...], num_outputs: int, layer: str) -> Reason:
 
 def not_recorded(leaf: Leaf, facts: Facts) -> Reason:
     """For a leaf that a tape has no path to; a tape does not know operations."""
+    if not facts.order:
+        return Reason(
+            "not_called",
+            "Nothing of the model ran inside this tape: the forward pass must be "
+            "inside the `with` block.",
+        )
     layer = leaf.address
     if leaf.kind == "weight":
         layer = leaf.address.rpartition("/")[0]
@@ -158,18 +164,20 @@ def not_recorded(leaf: Leaf, facts: Facts) -> Reason:
     return Reason(
         "not_on_path",
         "Nothing this tape recorded leads from the target to it by differentiable "
-        "steps. `gradwatch.why_none(model, x, y, name)` names the place.",
+        "steps. The loss must be computed inside the `with` block, too; "
+        "`gradwatch.why_none(model, x, y, name)` names a cut.",
         layer,
     )
 
 
 def _called(address: str, facts: Facts) -> bool:
-    """A cell whose loop is compiled counts as called with its layer."""
-    return not address or any(
-        seen == address
-        or seen.startswith(address + "/")
-        or address.startswith(seen + "/")
-        for seen in facts.order
+    """The cell of an RNN counts as called with it: its loop may be compiled."""
+    return (
+        not address
+        or any(
+            seen == address or seen.startswith(address + "/") for seen in facts.order
+        )
+        or any(address.startswith(loop + "/") for loop in facts.loops)
     )
 
 
@@ -220,7 +228,7 @@ def untapped(
     reached = {(leaf.address, leaf.at) for leaf in facts.specs}
     for tap in selection.taps:
         address = tap.address
-        in_loop = facts.calls[_loop_around(address, tree) or ""] > 0
+        in_loop = _loop_around(address, tree) in facts.loops
         if address in facts.hidden or (in_loop and not facts.calls[address]):
             reason = hidden(address, tree)
         elif (address, tap.at) in reached:
@@ -231,6 +239,20 @@ def untapped(
             text = f"The layer {address!r} was called, but no tensor is its {tap.at}."
             reason = Reason("integer", text, address)
         yield _tap_name(tap), reason
+
+
+def uncounted(
+    selection: Selection, tree: Tree, facts: Facts
+) -> Iterator[tuple[str, str, Reason]]:
+    """Yields the weights asked for call by call whose calls were not seen."""
+    seen = {leaf.address for leaf in facts.specs if leaf.kind == "weight" and leaf.call}
+    for address in selection.per_call:
+        layer = selection.weights[address].layer
+        if address in seen or not layer:
+            continue
+        in_loop = layer in facts.hidden or _loop_around(layer, tree) in facts.loops
+        reason = hidden(layer, tree) if in_loop else not_called(layer)
+        yield Leaf("weight", address, call=1).name({}), address, reason
 
 
 def _tap_name(tap: Tap) -> str:

@@ -26,7 +26,8 @@ from ..backends import Recorder, Tensor, current
 from ..select import Selection, Tap, Tree
 from ._leaf import Leaf, path_text
 
-_current: ContextVar[Session | None] = ContextVar("gradwatch_session", default=None)
+_open: ContextVar[tuple[Session, ...]] = ContextVar("gradwatch_sessions", default=())
+"""The sessions open in this context, outermost first."""
 
 
 @dataclass(slots=True)
@@ -36,6 +37,8 @@ class Facts:
     calls: Counter[str] = field(default_factory=Counter)
     order: dict[str, None] = field(default_factory=dict)
     """Addresses in the order in which the layers were first called."""
+    loops: set[str] = field(default_factory=set)
+    """RNN layers that were called: their cells run inside, seen or not."""
     hidden: set[str] = field(default_factory=set)
     """Tapped layers whose tensors live inside a loop, a branch or a map."""
     not_float: dict[Leaf, str] = field(default_factory=dict)
@@ -67,10 +70,15 @@ class Session:
         self._depth: Counter[str] = Counter()
 
     @contextlib.contextmanager
-    def open(self) -> Iterator[Session]:
-        """Shadows `call` on every layer of the model; restores it, whatever happens."""
+    def open(self, *, alone: bool = True) -> Iterator[Session]:
+        """Shadows `call` on every layer of the model; restores it, whatever happens.
+
+        Args:
+            alone: Whether sessions that are open already see nothing meanwhile; tapes
+                in tapes each see everything.
+        """
         shadowed: list[_Shadow] = []
-        token = _current.set(self)
+        token = _open.set((self,) if alone else (*_open.get(), self))
         try:
             shadowed.extend(
                 _shadow(node.layer, method)
@@ -80,13 +88,19 @@ class Session:
             )
             yield self
         finally:
-            _current.reset(token)
+            _open.reset(token)
             for shadow in reversed(shadowed):
                 shadow.release()
 
-    def run(self, layer: Any, address: str, call: Callable[..., Any], args: Any) -> Any:
+    def run(
+        self,
+        layer: Any,
+        address: str,
+        call: Callable[..., Any],
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
         """Calls a layer, with the taps that are wanted on it."""
-        args, kwargs = args
         if self._depth[address]:  # `quantized_call` falling back on `call`
             return call(*args, **kwargs)
         number = self._count(layer, address)
@@ -120,6 +134,8 @@ class Session:
             return 0
         self.facts.calls[address] += 1
         self.facts.order.setdefault(address)
+        if isinstance(layer, keras.layers.RNN):
+            self.facts.loops.add(address)
         # Each call of an RNN probes its cell anew.
         self._probed -= {a for a in self._probed if a.rpartition("/")[0] == address}
         return self.facts.calls[address]
@@ -203,10 +219,10 @@ class Session:
             variable = self.tree.weights[name].variable
             value = scope.state_mapping[id(variable)]
             leaf = Leaf("weight", name, call=number)
-            self.facts.specs[leaf] = (tuple(variable.shape), variable.dtype)
             if not self.recorder.can_leave(value):
                 self.facts.hidden.add(address)
                 continue
+            self.facts.specs[leaf] = (tuple(variable.shape), variable.dtype)
             before[id(variable)] = value
             # A copy, so that torch does not take the parameter for the leaf.
             own = keras.ops.copy(value)
@@ -223,7 +239,7 @@ class _Shadow:
     """Stands in for a method of one layer while any session is open on it.
 
     Sessions of several threads, or one inside another, share it; the last one to close
-    takes it away. Each call finds the session of its own thread.
+    takes it away. Each call finds the sessions of its own thread.
     """
 
     def __init__(self, layer: Any, method: str) -> None:
@@ -236,11 +252,13 @@ class _Shadow:
         functools.update_wrapper(self, self.original, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        session = _current.get()
-        address = None if session is None else session.addresses.get(id(self.layer))
-        if session is None or address is None or _symbolic((args, kwargs)):
-            return self.original(*args, **kwargs)
-        return session.run(self.layer, address, self.original, (args, kwargs))
+        call = self.original
+        if not _symbolic((args, kwargs)):
+            for session in reversed(_open.get()):
+                address = session.addresses.get(id(self.layer))
+                if address is not None:
+                    call = functools.partial(session.run, self.layer, address, call)
+        return call(*args, **kwargs)
 
     def release(self) -> None:
         with _shadowing:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -10,7 +10,7 @@ import numpy as np
 
 from .._errors import AddressError, GradwatchError, closest, counted, quoted
 from ..backends import Sparse, current
-from ..capture import Entry, Reason
+from ..capture import Entry, Leaf, Reason
 from ..show import plot_flow, table_html, table_rich, table_text
 from ..summarise import Row, summarise_array, summarise_rows
 
@@ -84,12 +84,22 @@ class Gradients(Mapping[str, Any]):
                 f"A gradient is asked for by name. Received: {name!r}. The names are "
                 f"{quoted(names)}."
             )
-        ends = [n for n in names if n.endswith("/" + name)]
+        ends = self._ending_in(name)
         if len(ends) == 1:
             return self._entries[ends[0]]
-        several = self._of_layer(name)
-        if several:
-            raise AddressError(_several(name, several))
+        calls = self._calls(name)
+        if calls:
+            raise AddressError(
+                f"{name!r} was called {counted(len(calls), 'time')}, and each call has "
+                f"its own gradient. Ask for one of {quoted(calls)}, or for "
+                f"`.total({name!r})`, their sum."
+            )
+        parts = self._parts(name)
+        if parts:
+            raise AddressError(
+                f"{name!r} has {counted(len(parts), 'tensor')}. Ask for one of "
+                f"{quoted(parts)}."
+            )
         if ends:
             raise AddressError(
                 f"{name!r} is the last part of {len(ends)} names: {quoted(ends)}. Ask "
@@ -102,13 +112,35 @@ class Gradients(Mapping[str, Any]):
             f"{counted(len(names), 'name')}.{hint} Ask for more with `wrt=`."
         )
 
-    def _of_layer(self, name: str) -> list[str]:
-        """Returns the names of all calls and tensors of one layer."""
-        addresses = {e.address for e in self._entries.values() if e.kind != "weight"}
-        meant = [a for a in addresses if a == name or a.endswith("/" + name)]
-        if len(meant) != 1:
-            return []
-        return [n for n, e in self._entries.items() if e.address == meant[0]]
+    def _ending_in(self, name: str) -> list[str]:
+        """Names with this last part; a weight before its shares of single calls."""
+        ends = [n for n in self._entries if n.endswith("/" + name)]
+        whole = [n for n in ends if not self._is_share(n)]
+        return whole or ends
+
+    def _is_share(self, name: str) -> bool:
+        leaf = self._entries[name].leaf
+        return leaf.kind == "weight" and leaf.call > 0
+
+    def _calls(self, name: str) -> list[str]:
+        """Names of the calls of one tensor: `conv@1`, `conv@2` for `conv`."""
+        return self._alike(name, lambda leaf: leaf.name({}))
+
+    def _parts(self, name: str) -> list[str]:
+        """Names of all tensors of one layer, or of one call of it."""
+        of_call = [
+            n for n in self._entries if n.startswith((f"{name}[", f"{name}:input"))
+        ]
+        return of_call or self._alike(name, lambda leaf: leaf.address)
+
+    def _alike(self, name: str, key: Callable[[Leaf], str]) -> list[str]:
+        keys = {
+            n: key(entry.leaf)
+            for n, entry in self._entries.items()
+            if entry.kind != "weight"
+        }
+        meant = {k for k in keys.values() if k == name or k.endswith("/" + name)}
+        return [n for n, k in keys.items() if len(meant) == 1 and k in meant]
 
     @property
     def missing(self) -> dict[str, Reason]:
@@ -118,21 +150,22 @@ class Gradients(Mapping[str, Any]):
     def activation(self, name: str) -> Any:
         """Returns the activation (or input) itself, from the same pass."""
         entry = self._entry(name)
-        if entry.value is None:
+        if entry.value is None and entry.kind == "weight":
             raise AddressError(
-                f"There is no activation of that name. Received: {name!r}, a "
-                f"{entry.kind}. Activations are kept for "
-                "`wrt=gradwatch.activations(…)`."
+                f"`name` must be an activation or an input. Received: {name!r}, a "
+                "weight. Activations are kept for `wrt=gradwatch.activations(…)`."
             )
+        if entry.value is None:
+            raise AddressError(f"There is no value for {entry.name!r}. {entry.reason}")
         return entry.value
 
     def total(self, name: str) -> Any:
         """Returns the sum of the gradients of all calls of a layer."""
-        if name in self._entries:
+        if name in self._entries or len(self._ending_in(name)) == 1:
             return self[name]
-        calls = [n for n in self._of_layer(name) if n in self]
+        calls = [n for n in self._calls(name) if n in self]
         if not calls:
-            return self[name]
+            return self[name]  # which says what there is
         shapes = {tuple(self[n].shape) for n in calls}
         if len(shapes) > 1:
             raise GradwatchError(
@@ -154,9 +187,15 @@ class Gradients(Mapping[str, Any]):
         Each index comes once, in order: rows that were looked up several times are
         added up, on every backend.
         """
+        self._require_values()
         gradient = self._entry(name).gradient
         if not isinstance(gradient, Sparse):
             dense = _numpy(self[name])
+            if dense.ndim == 0:
+                raise GradwatchError(
+                    f"`name` must have rows. Received: {name!r}, a single number. "
+                    f"`g[{name!r}]` is its gradient."
+                )
             rows = np.flatnonzero(np.any(dense.reshape(len(dense), -1) != 0, axis=1))
             return rows, dense[rows]
         indices, values = _numpy(gradient.indices), _numpy(gradient.values)
@@ -204,6 +243,7 @@ class Gradients(Mapping[str, Any]):
         Returns:
             The matplotlib figure. Needs `pip install "gradwatch[plot]"`.
         """
+        self._require_values()
         order = sorted(self._entries.values(), key=lambda entry: entry.depth)
         rows = [self._row(entry) for entry in order]
         return plot_flow(rows, title=f"Gradient flow of the {self.target}", ax=ax)
@@ -261,18 +301,6 @@ class Gradients(Mapping[str, Any]):
 
     def __eq__(self, other: object) -> bool:
         return self is other
-
-
-def _several(name: str, names: list[str]) -> str:
-    if all("@" in n for n in names):
-        return (
-            f"{name!r} was called {counted(len(names), 'time')}, and each call has its "
-            f"own gradient. Ask for one of {quoted(names)}, or for `.total({name!r})`, "
-            "their sum."
-        )
-    return (
-        f"{name!r} has {counted(len(names), 'tensor')}. Ask for one of {quoted(names)}."
-    )
 
 
 def _numpy(tensor: Any) -> np.ndarray:

@@ -9,17 +9,29 @@ from typing import Any
 
 import keras
 
-from .._errors import GradwatchError, TargetError
+from .._errors import AddressError, GradwatchError, TargetError
 from ..backends import current
-from ..capture import Entry, Facts, Leaf, Session, absent, entries, not_recorded
+from ..capture import (
+    Entry,
+    Facts,
+    Leaf,
+    Reason,
+    Session,
+    absent,
+    entries,
+    not_recorded,
+    note_place,
+)
 from ..select import (
     NOTHING,
     Activations,
     Inputs,
     Selection,
     Tree,
+    WeightNode,
     Weights,
     Wrt,
+    require_model,
     resolve,
     selectors,
     walk,
@@ -31,9 +43,10 @@ class Tape:
     """Records a forward pass of your own, and gives gradients by name.
 
     For custom training loops on TensorFlow and torch. It is a persistent tape: it may
-    be asked several times, for several targets, and `tape.gradient(loss, variables)`
-    works as that of `tf.GradientTape` does. What runs inside runs for real: unlike
-    `gradients`, it updates moving averages and seeds as the loop always did.
+    be asked several times, for several targets; `tape.gradient(loss, variables)` and
+    `tape.watch(x)` work as those of `tf.GradientTape` do. What runs inside runs for
+    real: unlike `gradients`, it updates moving averages and seeds as the loop always
+    did.
 
     Example:
     >>> import gradwatch as gw, keras, numpy as np
@@ -65,6 +78,13 @@ class Tape:
                 "`gradwatch.gradients(model, x, y, wrt=…)`, which gives the same names "
                 "and values."
             )
+        if model is not None:
+            require_model(model)
+        elif wrt is not None:
+            raise GradwatchError(
+                "`wrt` selects from a model. Received: `wrt` without a model. Write "
+                "`gradwatch.Tape(model, wrt=…)`."
+            )
         self._model = model
         self._weights = [s for s in selectors(wrt) if isinstance(s, Weights)]
         self._taps = [s for s in selectors(wrt) if isinstance(s, Activations)]
@@ -72,6 +92,7 @@ class Tape:
         self._native: Any = None
         self._session: Session | None = None
         self._open = contextlib.ExitStack()
+        self._closed = False
 
     def __enter__(self) -> Tape:
         if self._native is not None:
@@ -84,11 +105,11 @@ class Tape:
             stack.enter_context(native)
             if self._model is not None:
                 tree = walk(self._model)
-                for node in self._chosen(tree).weights.values():
+                for node in self._known(tree).values():
                     if not node.trainable:
                         native.watch(node.variable)
                 session = Session(tree, self._tapped(tree), native.recorder)
-                stack.enter_context(session.open())
+                stack.enter_context(session.open(alone=False))
                 self._session = session
             self._open = stack.pop_all()
         self._native = native
@@ -96,9 +117,21 @@ class Tape:
 
     def __exit__(self, *exception: Any) -> None:
         self._open.__exit__(*exception)
+        self._closed = True
+        error = exception[1]
+        if self._session is not None and isinstance(error, Exception):
+            note_place(error, self._session.tree, self._session.facts.raised_in)
+
+    def _known(self, tree: Tree) -> dict[str, WeightNode]:
+        """The weights there are so far: a model may be built inside the block."""
+        try:
+            return self._chosen(tree).weights
+        except AddressError:
+            if all(layer.built for layer in tree.model._flatten_layers()):
+                raise
+            return {}
 
     def _chosen(self, tree: Tree) -> Selection:
-        """The weights; an unbuilt model has some only after its first call."""
         unknown = not self._weights or not tree.weights
         return NOTHING if unknown else resolve(self._weights, tree)
 
@@ -106,8 +139,19 @@ class Tape:
         return resolve(self._taps, tree) if self._taps else NOTHING
 
     def watch(self, tensor: Any) -> None:
-        """Makes a plain tensor differentiable, as `tf.GradientTape.watch` does."""
-        self._entered().watch_tensor(tensor)
+        """Makes a plain tensor differentiable, as `tf.GradientTape.watch` does.
+
+        Args:
+            tensor: A floating-point tensor or variable, or a structure of them.
+        """
+        native = self._entered()
+        if self._closed:
+            raise GradwatchError(
+                "`watch` must be called inside the `with` block, before the tensor is "
+                "used. Received: a call after the block."
+            )
+        for item in keras.tree.flatten(tensor):
+            native.watch_tensor(_source("tensor", item))
 
     def gradient(self, target: Any, sources: Any) -> Any:
         """Returns gradients in the structure of `sources`, as `tf.GradientTape` does.
@@ -145,7 +189,8 @@ class Tape:
                 "nor variables. Write `gradwatch.Tape(model)`, or "
                 "`tape.gradients(target, {'w': w})`."
             )
-        return Gradients(found, target="target", value=native.detached(target))
+        value = keras.ops.reshape(native.detached(target), ())
+        return Gradients(found, target="target", value=value)
 
     def _named(self, native: Any, target: Any, session: Session) -> list[Entry]:
         tree = walk(session.tree.model)  # again: the first call may have built it
@@ -209,12 +254,47 @@ def _require_number(target: Any) -> None:
         )
 
 
-def _plain(native: Any, target: Any, variables: Mapping[str, Any]) -> list[Entry]:
+def _plain(native: Any, target: Any, variables: Any) -> list[Entry]:
+    if not isinstance(variables, Mapping) or not variables:
+        raise GradwatchError(
+            "`variables` must be a dict of names and variables or tensors. Received: "
+            f"{type(variables).__name__ if variables else 'nothing'}. Write "
+            "`tape.gradients(target, {'w': w})`, or `tape.gradient(target, [w])` for a "
+            "list."
+        )
     facts = Facts()
-    leaves = [Leaf("weight", name) for name in variables]
-    for leaf, source in zip(leaves, variables.values(), strict=True):
+    sources = {name: _source("variables", item) for name, item in variables.items()}
+    leaves = [Leaf("weight", name) for name in sources]
+    for leaf, source in zip(leaves, sources.values(), strict=True):
         dtype = keras.backend.standardize_dtype(source.dtype)
         facts.specs[leaf] = (tuple(source.shape), dtype)
-    found = native.gradient(target, list(variables.values()))
+    found = native.gradient(target, list(sources.values()))
     gradients = dict(zip(leaves, found, strict=True))
-    return entries(facts, gradients, {}, lambda leaf: not_recorded(leaf, facts))
+    return entries(facts, gradients, {}, lambda leaf: _unrelated(leaf.address))
+
+
+def _source(argument: str, item: Any) -> Any:
+    """Returns a variable's tensor, or the tensor; refuses what has no gradient."""
+    tensor = item.value if isinstance(item, keras.Variable) else item
+    if not keras.ops.is_tensor(tensor) and not hasattr(tensor, "assign"):
+        raise GradwatchError(
+            f"`{argument}` must hold floating-point tensors or variables. Received: an "
+            f"object of type {type(item).__name__}. Make it a tensor before the "
+            "forward pass uses it: `keras.ops.convert_to_tensor(…)`."
+        )
+    if "float" not in keras.backend.standardize_dtype(tensor.dtype):
+        raise GradwatchError(
+            f"`{argument}` must hold floating-point tensors or variables. Received: "
+            f"dtype {keras.backend.standardize_dtype(tensor.dtype)}, which has no "
+            "gradient."
+        )
+    return tensor
+
+
+def _unrelated(name: str) -> Reason:
+    return Reason(
+        "not_on_path",
+        f"Nothing this tape recorded leads from the target to {name!r}. A plain tensor "
+        "must be watched with `tape.watch(tensor)` before it is used, and the target "
+        "computed inside the `with` block.",
+    )

@@ -57,11 +57,13 @@ def as_pattern(pattern: Any, argument: str) -> Pattern:
         return pattern
     if not isinstance(pattern, bool) and hasattr(pattern, "__index__"):
         return operator.index(pattern)
+    kinds = "a layer class, a layer object, a variable, "
+    way_out = " `gradwatch.layers(model)` lists the addresses."
+    if argument == "inputs":
+        kinds = way_out = ""
     raise GradwatchError(
-        f"`{argument}` must be an address, a glob, a compiled regular expression, an "
-        "index, a layer class, a layer object, a variable, or a list of these. "
-        f"Received: {described(pattern)}. `gradwatch.layers(model)` lists the "
-        "addresses."
+        f"`{argument}` must be a name, a glob, a compiled regular expression, an index, "
+        f"{kinds}or a list of these. Received: {described(pattern)}.{way_out}"
     )
 
 
@@ -232,22 +234,22 @@ def _no_such_layer(pattern: str | re.Pattern[str], names: list[str], tree: Tree)
         hint = (
             f" It is the weight {weights[0]!r}: use `gradwatch.weights({pattern!r})`."
         )
-    return unknown(pattern, names, "layer", len(names), tree) + hint
+    return unknown(pattern, names, "layer", (), tree) + hint
 
 
 def unknown(
     pattern: str | re.Pattern[str],
     names: Sequence[str],
     what: str,
-    count: int,
+    also: Sequence[str],
     tree: Tree,
 ) -> str:
-    """Returns the sentence for a name that matches nothing."""
+    """Returns the sentence for a name that matches nothing; `also` would have done."""
     text = pattern if isinstance(pattern, str) else pattern.pattern
-    near = closest(text.strip("*?.^$/"), names)
+    near = closest(text.strip("*?.^$/"), [*names, *also])
     shown = f"Closest: {quoted(near)}." if near else f"It has {quoted(names, 4)}."
     return (
         f"`wrt` must name at least one {what} of the model. Received: {pattern!r}, "
-        f"which matches none of the {counted(count, what)} of {tree.model.name!r}. "
-        f"{shown} `gradwatch.layers(model)` lists them all."
+        f"which matches none of the {counted(len(names), what)} of "
+        f"{tree.model.name!r}. {shown} `gradwatch.layers(model)` lists them all."
     )

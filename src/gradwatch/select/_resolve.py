@@ -191,8 +191,8 @@ def _weights_by_name(
 def _unknown_weight(pattern: str | re.Pattern[str], tree: Tree) -> str:
     if isinstance(pattern, str) and matching(pattern, sorted(tree.input_layers)):
         return is_an_input(pattern, tree)
-    names = [*tree.weights, *(a for a in tree.layers if _owns_weights(a, tree))]
-    return unknown(pattern, names, "weight", len(tree.weights), tree)
+    owners = [a for a in tree.layers if _owns_weights(a, tree)]
+    return unknown(pattern, list(tree.weights), "weight", owners, tree)
 
 
 def _owns_weights(address: str, tree: Tree) -> bool:

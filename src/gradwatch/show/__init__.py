@@ -8,6 +8,6 @@ from ._rich import table_rich as table_rich
 from ._text import plain_table as plain_table
 from ._text import table_text as table_text
 
-if TYPE_CHECKING:  # matplotlib is an extra: imported where it draws
+if TYPE_CHECKING:  # for the signatures of other rooms, which do not know matplotlib
     from matplotlib.axes import Axes as Axes
     from matplotlib.figure import Figure as Figure

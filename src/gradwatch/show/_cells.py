@@ -186,7 +186,8 @@ _MAKERS: tuple[_Maker, ...] = (
     (
         Column("shape", "left"),
         lambda row, _: Cell(
-            form.dimensions(row.shape),
+            # A tensor that was never met has no dtype, and no shape to show.
+            form.dimensions(row.shape) if row.dtype else form.number(None),
             "plain" if row.missing is None else "dim",
             f"{row.shape} {row.dtype}",
         ),

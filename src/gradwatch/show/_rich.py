@@ -28,10 +28,10 @@ _RULES = box.Box("    \n    \n ── \n    \n ── \n ── \n    \n    \n")
 # What is tried in turn until the addresses have room: how many digits, which columns
 # go, and how few cells an address may then be folded to.
 _LAYOUTS: tuple[tuple[int, tuple[str, ...], int], ...] = (
-    (4, (), 24),
-    (3, (), 20),
-    (3, ("std",), 20),
-    (3, ("std", "mean"), 20),
+    (4, (), 36),
+    (3, (), 36),
+    (3, ("std",), 36),
+    (3, ("std", "mean"), 28),
     (3, ("std", "mean", "shape"), 20),
     (3, ("std", "mean", "shape", "min", "max"), LEAST_NAME),
     (3, ("std", "mean", "shape", "min", "max", "% zero"), 0),
@@ -117,9 +117,9 @@ def _render(grid: Grid, width: int) -> Iterator[RenderableType]:
     if grid.notes:
         yield Text(f"\n{grid.notes_heading}", TONES["heading"].terminal)
     for note in grid.notes:
-        yield Padding(Text(f"{note.text}:"), (0, 0, 0, 2))
-        names = Text(", ".join(note.names), TONES["dim"].terminal, overflow="fold")
-        yield Padding(names, (0, 0, 0, 4))
+        names = Text(", ".join(note.names), overflow="fold")
+        yield Padding(names, (0, 0, 0, 2))
+        yield Padding(Text(note.text, TONES["dim"].terminal), (0, 0, 0, 4))
     if grid.footer:
         yield Text("\n" + "\n".join(grid.footer))
 

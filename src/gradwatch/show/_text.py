@@ -54,8 +54,8 @@ def table_text(
     dense/bias    2          —        —      —       —      —       —           —
     <BLANKLINE>
     no gradient (1)
-      frozen, not asked for:
-        dense/bias
+      dense/bias
+        frozen, not asked for
 
     Args:
         rows: The gradients, in the order to show them.

@@ -71,6 +71,12 @@ class ClassScore(Target):
         outputs = named_outputs(setting.model, setting.outputs)
         scores = outputs[choose(list(outputs), self.output, "output")]
         require_float(scores, "The output of a `class_score`")
+        if scores.shape[0] != setting.batch_size:
+            raise TargetError(
+                "`class_score` needs one row of scores per example. Received: an "
+                f"output of shape {tuple(scores.shape)} for a batch of "
+                f"{setting.batch_size}."
+            )
         index = setting.arrays["index"]
         index = keras.ops.where(index < 0, index + scores.shape[1], index)
         # A mask, not a gather: a gather's gradient is sparse on some backends and

@@ -17,7 +17,14 @@ import numpy as np
 from .addresses import ACTIVATION, drawn, layer_at, weight_at
 from .frameworks import BACKEND, array, compile_function, tensors
 
-STEP = 1e-5
+STEP = 1e-6
+TRIALS = 2
+
+
+def close(claimed, measured):
+    """Equal, as far as a central difference in float64 can tell."""
+    return abs(claimed - measured) <= 2e-6 * (1 + abs(claimed))
+
 
 
 class Disturbed:
@@ -29,22 +36,50 @@ class Disturbed:
         self.x, self.y = tensors(x), tensors(y)
         self.names = list(shapes)
         self.directions = {n: drawn(n, s, seed=1) for n, s in shapes.items()}
+        if "inputs" in shapes:
+            # Padding is exactly zero; a little more than zero would not be padding.
+            self.directions["inputs"] *= array(self.x) != 0
         self.run = compile_function(self.forward)
 
-    def derivatives(self, step=STEP):
-        """The derivative along each point's direction, by name."""
-        found = {}
-        for place, name in enumerate(self.names):
-            moved = np.zeros((2, len(self.names)))
-            moved[:, place] = step, -step
-            up, down = (float(array(self.run(tensors(m))[0])) for m in moved)
-            found[name] = (up - down) / (2 * step)
-        return found
+    def derivative(self, amounts, step=STEP):
+        """The derivative when each point moves by its amount along its direction."""
+        up, down = (
+            float(array(self.run(tensors(sign * step * amounts))[0]))
+            for sign in (1, -1)
+        )
+        return (up - down) / (2 * step)
 
     def undisturbed(self):
         """The target's value and the tensor at each point."""
         value, seen = self.run(tensors(np.zeros(len(self.names))))
         return float(array(value)), {name: array(t) for name, t in seen.items()}
+
+    def wrong(self, gradients):
+        """The points at which these are not the gradients, with both numbers.
+
+        All points are moved at once, by random amounts: one claim that is wrong makes
+        the sum of the claims wrong. Only then is each point moved by itself.
+        """
+        claims = np.array(
+            [np.sum(gradients[name] * self.directions[name]) for name in self.names]
+        )
+        norms = np.array([np.linalg.norm(gradients[name]) for name in self.names])
+        weights = 1 / np.maximum(norms, 1 / 30)  # so that every point counts
+        rng = np.random.default_rng(0)
+        together = [
+            weights * rng.choice([-1.0, 1.0], len(claims)) for _ in range(TRIALS)
+        ]
+        if all(close(np.sum(a * claims), self.derivative(a)) for a in together):
+            return []
+        one_by_one = weights * np.eye(len(claims))
+        measured = [self.derivative(amounts) / max(amounts) for amounts in one_by_one]
+        return [
+            f"{name}: {claim:.9g} claimed, {found:.9g} measured"
+            for name, claim, found, weight in zip(
+                self.names, claims, measured, weights, strict=True
+            )
+            if not close(weight * claim, weight * found)
+        ] or [f"Only together: {claims} claimed, {measured} measured"]
 
     # ------------------------------------------------------------------------------
 
@@ -96,6 +131,10 @@ class Disturbed:
 
     @contextlib.contextmanager
     def taps(self):
+        # Keras cannot rematerialise inside a `tf.function`; the value is the same.
+        remat = {layer: layer._remat_mode for layer in self.model._flatten_layers()}
+        for layer in remat:
+            layer._remat_mode = None
         addresses = {ACTIVATION.fullmatch(name)["layer"] for name in self.names}
         counts = Counter()
         shadowed = []
@@ -109,6 +148,8 @@ class Disturbed:
         finally:
             for layer in shadowed:
                 del layer.__dict__["call"]
+            for layer, mode in remat.items():
+                layer._remat_mode = mode
 
     def shadow(self, layer, address, counts):
         original = layer.call

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax.numpy as jnp
@@ -53,6 +55,7 @@ class _Drawing:
         self._number = itertools.count()
 
     def ident(self, var: Any, names: _Names) -> int:
+        """Returns the number of a variable; a constant is a new one each time."""
         if isinstance(var, Literal):
             return next(self._number)
         if var not in names:
@@ -60,38 +63,66 @@ class _Drawing:
         return names[var]
 
     def add(self, jaxpr: Any, names: _Names, outer: str) -> None:
+        """Adds the steps of an equation list."""
         for eqn in jaxpr.eqns:
             place = _place(eqn, self.places) or outer
-            body = _body(eqn)
-            if body is not None:
-                self._add_call(eqn, body, names, place)
+            bodies = list(_bodies(eqn))
+            for body in bodies:
+                self._add_body(eqn, body, names, place)
+            if bodies:
                 continue
             inputs = [self.ident(var, names) for var in eqn.invars]
             for var in eqn.outvars:
                 step = Step(inputs, self.ident(var, names), _cut(eqn, var, place))
                 self.steps.append(step)
 
-    def _add_call(self, eqn: Any, body: Any, names: _Names, place: str) -> None:
-        inner: _Names = {
-            mine: self.ident(theirs, names)
-            for mine, theirs in zip(body.invars, eqn.invars, strict=True)
-        }
-        self.add(body, inner, place)
-        for theirs, mine in zip(eqn.outvars, body.outvars, strict=True):
-            source = self.ident(mine, inner)
-            self.steps.append(Step([source], self.ident(theirs, names)))
+    def _add_body(self, eqn: Any, body: _Body, names: _Names, place: str) -> None:
+        inner: _Names = {}
+        for mine, theirs in zip(body.jaxpr.invars, body.given, strict=True):
+            # Each has its own number: a loop also feeds its own results in.
+            self._join(theirs, names, mine, inner)
+        self.add(body.jaxpr, inner, place)
+        for mine, theirs in zip(body.jaxpr.outvars, eqn.outvars, strict=True):
+            self._join(mine, inner, theirs, names)
+        for result, again in body.rounds:
+            self._join(result, inner, again, inner)
+
+    def _join(self, source: Any, names: _Names, sink: Any, others: _Names) -> None:
+        step = Step([self.ident(source, names)], self.ident(sink, others))
+        self.steps.append(step)
 
 
-def _body(eqn: Any) -> Any:
-    if eqn.primitive.name not in _INLINED:
-        return None
-    for key in ("jaxpr", "call_jaxpr"):
-        body = eqn.params.get(key)
-        if body is not None:
-            body = getattr(body, "jaxpr", body)
-            if len(body.invars) == len(eqn.invars):
-                return body
-    return None
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """An equation list inside an equation, and what goes in."""
+
+    jaxpr: Any
+    given: list[Any]
+    rounds: list[tuple[Any, Any]] = field(default_factory=list)
+    """For a loop: each result, and where the next round reads it."""
+
+
+def _bodies(eqn: Any) -> Iterator[_Body]:
+    name, params, given = eqn.primitive.name, eqn.params, list(eqn.invars)
+    if name == "scan":
+        jaxpr, skip = params["jaxpr"].jaxpr, params["num_consts"]
+        carried = jaxpr.outvars[: params["num_carry"]]
+        again = jaxpr.invars[skip : skip + params["num_carry"]]
+        yield _Body(jaxpr, given, list(zip(carried, again, strict=True)))
+    elif name == "while":
+        jaxpr, skip = params["body_jaxpr"].jaxpr, params["body_nconsts"]
+        inside = given[params["cond_nconsts"] :]
+        rounds = list(zip(jaxpr.outvars, jaxpr.invars[skip:], strict=True))
+        yield _Body(jaxpr, inside, rounds)
+    elif name == "cond":
+        for branch in params["branches"]:
+            yield _Body(branch.jaxpr, given[1:])
+    elif name in _INLINED:
+        for key in ("jaxpr", "call_jaxpr"):
+            jaxpr = getattr(params.get(key), "jaxpr", params.get(key))
+            if jaxpr is not None and len(jaxpr.invars) == len(given):
+                yield _Body(jaxpr, given)
+                return
 
 
 def _place(eqn: Any, places: list[str]) -> str:

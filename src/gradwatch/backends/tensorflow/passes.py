@@ -59,7 +59,12 @@ class Eager:
         if suspicious(gradients):
             # Some models run only eagerly; then there is no graph to explain by.
             with contextlib.suppress(Exception):
-                verdicts = Compiled(self.program, self.variables, tensors).verdicts
+                traced = Compiled(self.program, self.variables, tensors).verdicts
+                # A loop that runs eagerly has leaves which the graph does not show.
+                verdicts = {
+                    leaf: traced.get(leaf, Verdict(connected=gradient is not None))
+                    for leaf, gradient in gradients.items()
+                }
         self.facts, self.outputs = outcome.facts, shapes(outcome.outputs)
         return Passed(
             outcome.value,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -13,32 +14,86 @@ from .recorder import Recorder
 
 # Their registered gradient is a tensor of zeros, not None.
 _ZERO_GRADIENT = {"Sign", "Round", "Rint", "Floor", "Ceil", "FloorDiv", "TruncateDiv"}
+_LOOPS = ("While", "StatelessWhile")
+_BRANCHES = ("If", "StatelessIf")
+_BODIES = {
+    **dict.fromkeys(_LOOPS, ("body",)),
+    **dict.fromkeys(_BRANCHES, ("then_branch", "else_branch")),
+    **dict.fromkeys(("PartitionedCall", "StatefulPartitionedCall"), ("f",)),
+}
 _STOPS = {"StopGradient", "PreventGradient"}
 
 
 def flow_of(recorder: Recorder, outcome: Outcome) -> Flow:
-    """Draws the graph backwards from the target and the outputs."""
-    steps: list[Step] = []
+    """Draws everything that the target and the outputs are made from."""
+    steps: list[tuple[int, Step]] = []
+    ends = [outcome.value, *outcome.outputs.values()]
+    _draw(ends, recorder, "", steps)
+    steps.sort(key=lambda numbered: numbered[0])
+    return Flow(
+        [step for _, step in steps],
+        {leaf: tensor.ref() for leaf, tensor in recorder.leaves.items()},
+        outcome.value.ref(),
+        {name: tensor.ref() for name, tensor in outcome.outputs.items()},
+    )
+
+
+def _draw(
+    ends: Sequence[Any],
+    recorder: Recorder,
+    outer: str,
+    steps: list[tuple[int, Step]],
+    number: int | None = None,
+) -> None:
+    """Adds the operations that some tensors of one graph are made from.
+
+    Operations inside a body count as executed when the operation that runs it is.
+    """
     seen: set[int] = set()
-    start = [outcome.value, *outcome.outputs.values()]
-    queue = [t.op for t in start if hasattr(t, "op")]
+    queue = [tensor.op for tensor in ends if hasattr(tensor, "op")]
     while queue:
         op = queue.pop()
         if id(op) in seen:
             continue
         seen.add(id(op))
+        when = op._id if number is None else number
+        place = recorder.place_of(op) or outer
         inputs = list(op.inputs)
-        for output in op.outputs:
-            cut = _cut(op, output, recorder)
-            steps.append(Step([t.ref() for t in inputs], output.ref(), cut))
-        queue += [t.op for t in inputs]
-    ids = {leaf: tensor.ref() for leaf, tensor in recorder.leaves.items()}
-    outputs = {name: tensor.ref() for name, tensor in outcome.outputs.items()}
-    return Flow(steps, ids, outcome.value.ref(), outputs)
+        queue += [tensor.op for tensor in inputs]
+        bodies = list(_bodies(op))
+        for body, given in bodies:
+            _enter(body, given, op, steps, when)
+            _draw(body.outputs, recorder, place, steps, when)
+        for output in op.outputs if not bodies else ():
+            cut = _cut(op, output, place)
+            read = [tensor.ref() for tensor in inputs]
+            steps.append((when, Step(read, output.ref(), cut)))
 
 
-def _cut(op: Any, output: Any, recorder: Recorder) -> Cut | None:
-    place = recorder.place_of(op._id - 1) if hasattr(op, "_id") else ""
+def _enter(
+    body: Any, given: list[Any], op: Any, steps: list[tuple[int, Step]], when: int
+) -> None:
+    """Joins a body to the operation that runs it, and a loop to its next round."""
+    for outside, inside in zip(given, body.inputs, strict=False):
+        steps.append((when, Step([outside.ref()], inside.ref())))
+    for inside, outside in zip(body.outputs, op.outputs, strict=False):
+        steps.append((when, Step([inside.ref()], outside.ref())))
+    if op.type in _LOOPS:
+        for result, again in zip(body.outputs, body.inputs, strict=False):
+            steps.append((when, Step([result.ref()], again.ref())))
+
+
+def _bodies(op: Any) -> Iterator[tuple[Any, list[Any]]]:
+    """Yields the graphs that an operation runs, with what it gives them."""
+    given = list(op.inputs)[1 if op.type in _BRANCHES else 0 :]
+    for attribute in _BODIES.get(op.type, ()):
+        function = op.graph._get_function(op.get_attr(attribute).name)
+        graph = getattr(function, "graph", None)
+        if graph is not None:
+            yield graph, given
+
+
+def _cut(op: Any, output: Any, place: str) -> Cut | None:
     if op.type in _STOPS:
         return Cut("stop_gradient", "stop_gradient", place)
     if output.dtype.is_integer or output.dtype.is_bool or output.dtype == tf.string:

@@ -21,7 +21,7 @@ class Recorder:
         self.graph = graph
         self.leaves: dict[Leaf, Tensor] = {}
         self.kept: dict[Leaf, Tensor] = {}
-        self._places: list[tuple[int, str]] = [(0, "")]
+        self._places: dict[Any, list[tuple[int, str]]] = {}
 
     def mark(self, leaf: Leaf, tensor: Tensor, *, keep: bool) -> Tensor:
         """Watching the tensor itself would be wrong where a layer returns its input."""
@@ -35,7 +35,12 @@ class Recorder:
     def can_leave(self, tensor: Tensor) -> bool:
         """The body of a loop, a branch or a map is traced into a graph of its own."""
         del tensor
-        return tf.executing_eagerly() or tf_ops.get_default_graph() is self.graph
+        if tf.executing_eagerly():
+            return True
+        graph = tf_ops.get_default_graph()
+        # `vectorized_map` traces its body into the same graph, under this scope.
+        in_map = "loop_body" in graph.get_name_scope().split("/")
+        return graph is self.graph and not in_map
 
     def is_dense(self, tensor: object) -> bool:
         """Ragged and sparse tensors are composites."""
@@ -44,18 +49,21 @@ class Recorder:
     @contextlib.contextmanager
     def place(self, address: str) -> Iterator[None]:
         """In a graph, operations are numbered: remember from which number on."""
-        if self.graph is None or tf.executing_eagerly():
+        if tf.executing_eagerly():
             yield
             return
-        outer = self._places[-1][1]
-        self._places.append((self.graph.version, address))
+        graph = tf_ops.get_default_graph()
+        places = self._places.setdefault(graph, [(0, "")])
+        outer = places[-1][1]
+        places.append((graph.version, address))
         try:
             yield
         finally:
-            self._places.append((self.graph.version, outer))
+            places.append((graph.version, outer))
 
-    def place_of(self, number: int) -> str:
-        """Returns the address of the layer that made operation `number`."""
+    def place_of(self, op: Any) -> str:
+        """Returns the address of the layer that made an operation."""
+        places = self._places.get(op.graph, [(0, "")])
         # An operation is numbered by the version of the graph after it was added.
-        position = bisect.bisect_left(self._places, (number, "")) - 1
-        return self._places[max(position, 0)][1]
+        position = bisect.bisect_left(places, (op._id - 1, "")) - 1
+        return places[max(position, 0)][1]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -44,11 +46,16 @@ class Eager:
                 raise
         # torch refuses the whole backward pass; the others just cut the path there.
         recorder.forget()
-        with _Cutting(unknown[1]):
-            return self._differentiate(recorder, tensors)
+        return self._differentiate(recorder, tensors, _Cutting(unknown[1]))
 
-    def _differentiate(self, recorder: Recorder, tensors: Sequence[Tensor]) -> Passed:
-        outcome, target = self._forward(recorder, tensors)
+    def _differentiate(
+        self,
+        recorder: Recorder,
+        tensors: Sequence[Tensor],
+        cutting: AbstractContextManager[Any] | None = None,
+    ) -> Passed:
+        with cutting or contextlib.nullcontext():
+            outcome, target = self._forward(recorder, tensors)
         gradients = {
             leaf: unscaled(gradient, outcome.scale)
             for leaf, gradient in zip(

@@ -28,8 +28,10 @@ class Log(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         out = func(*args, **(kwargs or {}))
-        inputs = [t for t in tree_leaves((args, kwargs)) if torch.is_tensor(t)]
         name = func._schema.name.split("::")[-1].rstrip("_")
+        inputs = [t for t in tree_leaves((args, kwargs)) if torch.is_tensor(t)]
+        if name.endswith("_like") or name.startswith("new_"):
+            inputs = []  # these read the shape, not the values
         for tensor in tree_leaves(out):
             if torch.is_tensor(tensor):
                 cut = _cut(name, tensor, self.recorder.stack[-1])

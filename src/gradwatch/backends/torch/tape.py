@@ -28,13 +28,13 @@ class Tape:
 
     def watch(self, variable: Any) -> None:
         """Frozen parameters take part in the graph until the tape is left."""
-        if not variable.value.requires_grad:
-            self._frozen.append(variable.value)
-            variable.value.requires_grad_(True)
+        self.watch_tensor(variable.value)
 
     def watch_tensor(self, tensor: Tensor) -> None:
-        """Makes a plain tensor part of the graph."""
-        tensor.requires_grad_(True)
+        """Makes a plain tensor part of the graph until the tape is left."""
+        if not tensor.requires_grad:
+            self._frozen.append(tensor)
+            tensor.requires_grad_(True)
 
     def _thaw(self, on: bool) -> None:
         for parameter in self._frozen:
@@ -45,7 +45,7 @@ class Tape:
         native = [s if torch.is_tensor(s) else s.value for s in sources]
         self._thaw(True)
         try:
-            return gradient_of(target, native)
+            return gradient_of(target.sum(), native)
         except RuntimeError as error:
             if "modified by an inplace operation" not in str(error):
                 raise

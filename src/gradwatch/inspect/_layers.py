@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,11 +38,11 @@ class Layers(Sequence[str]):
     """
 
     def __init__(
-        self, name: str, infos: Sequence[LayerInfo], own: Sequence[str]
+        self, name: str, infos: Sequence[LayerInfo], own: Mapping[str, int]
     ) -> None:
         self.name = name
         self.infos = tuple(infos)
-        self._own = tuple(own)
+        self._own = dict(own)
 
     def __getitem__(self, index: Any) -> Any:
         found = self.infos[index]
@@ -71,7 +72,7 @@ class Layers(Sequence[str]):
             ]
             for info in self.infos
         ]
-        total = sum(info.num_params for info in self.infos)
+        total = sum(info.num_params for info in self.infos) + sum(self._own.values())
         footer = [f"{counted(len(self.infos), 'layer')}, {total:,} parameters."]
         if self._own:
             footer.append("Weights of the model itself: " + ", ".join(self._own) + ".")
@@ -110,9 +111,13 @@ def layers(model: keras.Layer) -> Layers:
                 address,
                 type(node.layer).__name__,
                 tuple(w.address for w in own),
-                sum(int(keras.ops.size(w.variable)) for w in own),
+                sum(_size(w.variable) for w in own),
                 any(w.trainable for w in own),
             )
         )
-    top = [w.address for w in tree.weights.values() if not w.layer]
+    top = {w.address: _size(w.variable) for w in tree.weights.values() if not w.layer}
     return Layers(model.name, infos, top)
+
+
+def _size(variable: keras.Variable) -> int:
+    return math.prod(variable.shape)

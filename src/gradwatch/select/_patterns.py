@@ -62,8 +62,8 @@ def as_pattern(pattern: Any, argument: str) -> Pattern:
     if argument == "inputs":
         kinds = way_out = ""
     raise GradwatchError(
-        f"`{argument}` must be a name, a glob, a compiled regular expression, an index, "
-        f"{kinds}or a list of these. Received: {described(pattern)}.{way_out}"
+        f"`{argument}` must be a name, a glob, a compiled regular expression, an "
+        f"index, {kinds}or a list of these. Received: {described(pattern)}.{way_out}"
     )
 
 

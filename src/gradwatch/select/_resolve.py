@@ -155,8 +155,8 @@ def _the_variable(pattern: TheVariable, tree: Tree) -> dict[str, WeightNode]:
             return {name: node}
     raise AddressError(
         f"`wrt` must be a weight of the model {tree.model.name!r}. Received: "
-        f"{pattern!r}, which is not among its weights. `gradwatch.layers(model)` lists "
-        "them."
+        f"{pattern!r}, which belongs to another model or layer. "
+        "`gradwatch.layers(model)` lists its weights."
     )
 
 
@@ -164,6 +164,8 @@ def _weights_by_name(
     pattern: str | re.Pattern[str], tree: Tree, learnable: dict[str, WeightNode]
 ) -> dict[str, WeightNode]:
     wild = isinstance(pattern, re.Pattern) or is_glob(pattern)
+    if pattern in tree.weights:
+        return {str(pattern): tree.weights[str(pattern)]}
     if not wild and (pattern in tree.layers or pattern in tree.aliases):
         layer = tree.aliases.get(str(pattern), str(pattern))
         return _below([layer], tree, learnable)
@@ -179,8 +181,6 @@ def _weights_by_name(
         if not meant:
             raise AddressError(_unknown_weight(pattern, tree))
         return {n: w for n, w in learnable.items() if n in meant}
-    if pattern in tree.weights:
-        return {str(pattern): tree.weights[str(pattern)]}
     if len(as_weight) + len(as_layer) > 1:
         raise AddressError(ambiguous(str(pattern), [*as_weight, *as_layer]))
     if as_weight:

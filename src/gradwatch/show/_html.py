@@ -60,7 +60,7 @@ def _lines(grid: Grid) -> Iterator[str]:
         yield f"<p><strong>{escape(grid.notes_heading)}</strong></p><ul>"
         for note in grid.notes:
             names = ", ".join(f"<code>{escape(name)}</code>" for name in note.names)
-            yield f"<li>{names}<br>{escape(note.text)}</li>"
+            yield f"<li>{names}<div>{escape(note.text)}</div></li>"
         yield "</ul>"
     for line in grid.footer:
         yield f"<p>{escape(line)}</p>"

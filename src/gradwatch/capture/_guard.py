@@ -86,14 +86,15 @@ def ensure_built(model: Any, x: Any, mode: bool) -> None:
 
 def specifications(structure: Any) -> Any:
     """Returns the symbolic tensors that stand for a structure of tensors."""
-    return keras.tree.map_structure(
-        lambda t: (
-            None
-            if t is None
-            else keras.KerasTensor(t.shape, keras.backend.standardize_dtype(t.dtype))
-        ),
-        structure,
-    )
+
+    def symbolic(tensor: Any) -> Any:
+        if tensor is None:
+            return None
+        dtype = keras.backend.standardize_dtype(tensor.dtype)
+        # Named, so that no counter of automatic names moves.
+        return keras.KerasTensor(tensor.shape, dtype, name="gradwatch")
+
+    return keras.tree.map_structure(symbolic, structure)
 
 
 @contextlib.contextmanager

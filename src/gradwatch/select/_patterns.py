@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import operator
+import numbers
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -55,8 +55,8 @@ def as_pattern(pattern: Any, argument: str) -> Pattern:
         return pattern._keras_history.operation
     if isinstance(pattern, TheVariable | str | re.Pattern | type | keras.Operation):
         return pattern
-    if not isinstance(pattern, bool) and hasattr(pattern, "__index__"):
-        return operator.index(pattern)
+    if isinstance(pattern, numbers.Integral) and not isinstance(pattern, bool):
+        return int(pattern)
     kinds = "a layer class, a layer object, a variable, "
     way_out = " `gradwatch.layers(model)` lists the addresses."
     if argument == "inputs":

@@ -48,7 +48,7 @@ def refused(model, match, error=gw.TargetError, x=X, y=None, **options):
 def test_a_class_out_of_range_is_refused(model, index, compiled):
     """The range and the offending index are named."""
     text = refused(
-        model, "`class_score`", target=gw.class_score(index), compiled=compiled
+        model, "`index` must be", target=gw.class_score(index), compiled=compiled
     )
     worst = max(np.ravel(index), key=abs)
     assert f"from -{CLASSES} to {CLASSES - 1}" in text
@@ -59,23 +59,23 @@ def test_a_class_out_of_range_is_refused_by_a_kept_pass_too(model):
     """The second call of an inspector checks what the first one checked."""
     inspect = gw.Inspector(model, target=gw.class_score(0))
     inspect(X)
-    with pytest.raises(gw.TargetError, match="`class_score`.*Received: 7"):
+    with pytest.raises(gw.TargetError, match="`index`.*Received: 7"):
         inspect(X, target=gw.class_score(7))
-    with pytest.raises(gw.TargetError, match=r"`class_score`.*shape \(3,\)"):
+    with pytest.raises(gw.TargetError, match=r"`index`.*shape \(3,\)"):
         inspect(X, target=gw.class_score([0, 1, 2]))
 
 
 @pytest.mark.parametrize("index", [1.0, [0.0, 1.0, 0.0, 1.0], True, "cat", None, []])
 def test_a_class_is_a_whole_number(model, index):
     """Floats, truth values, names and nothing at all are no class."""
-    text = refused(model, "`class_score`", target=gw.class_score(index))
+    text = refused(model, "`index` must be", target=gw.class_score(index))
     assert repr(index) in text
 
 
 @pytest.mark.parametrize("index", [[0, 1, 2], [[0], [1], [1], [0]], [0] * 5])
 def test_classes_are_one_or_one_per_example(model, index):
     """Their shape and the size of the batch are named."""
-    text = refused(model, "`class_score`", target=gw.class_score(index))
+    text = refused(model, "`index` must be", target=gw.class_score(index))
     assert f"shape {np.shape(index)} for a batch of {BATCH}" in text
 
 

@@ -85,7 +85,7 @@ def check_labels(model: Any, y: Any, target: Target) -> None:
         )
     if y is None and needs_labels(model, target):
         raise GradwatchError(
-            f"`y` must hold the labels: the target is the {target} of {model.name!r}. "
+            f"`y` must hold the labels: the target is {target} of {model.name!r}. "
             "Received: no `y`. Pass `gradients(model, x, y)`, or a target without "
             "labels such as `target=gradwatch.class_score(i)`."
         )

@@ -246,7 +246,7 @@ class Gradients(Mapping[str, Any]):
         self._require_values()
         order = sorted(self._entries.values(), key=lambda entry: entry.depth)
         rows = [self._row(entry) for entry in order]
-        return plot_flow(rows, title=f"Gradient flow of the {self.target}", ax=ax)
+        return plot_flow(rows, title=f"Gradient flow of {self.target}", ax=ax)
 
     def _require_values(self) -> None:
         for entry in self._entries.values():
@@ -262,7 +262,7 @@ class Gradients(Mapping[str, Any]):
     # display --------------------------------------------------------------------------
 
     def _title(self) -> str:
-        return f"Gradients of the {self.target} = {float(_numpy(self.value)):.6g}"
+        return f"Gradients of {self.target} = {float(_numpy(self.value)):.6g}"
 
     def _footer(self) -> list[str]:
         """Says what is wrong with the data, where the table shows only its effect."""
@@ -284,7 +284,7 @@ class Gradients(Mapping[str, Any]):
         try:
             self._require_values()
         except GradwatchError:
-            return f"<Gradients of the {self.target}, symbolic: {quoted(self)}>"
+            return f"<Gradients of {self.target}, symbolic: {quoted(self)}>"
         return table_text(self.summary(), title=self._title(), footer=self._footer())
 
     __repr__ = __str__

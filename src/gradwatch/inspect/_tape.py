@@ -190,7 +190,7 @@ class Tape:
                 "`tape.gradients(target, {'w': w})`."
             )
         value = keras.ops.reshape(native.detached(target), ())
-        return Gradients(found, target="target", value=value)
+        return Gradients(found, target="the target", value=value)
 
     def _named(self, native: Any, target: Any, session: Session) -> list[Entry]:
         tree = walk(session.tree.model)  # again: the first call may have built it

@@ -118,10 +118,10 @@ class Loss(Target):
 
     def __str__(self) -> str:
         if self.function is None:
-            return "loss"
+            return "the loss"
         name = getattr(self.function, "__name__", None)
         name = name or getattr(self.function, "name", None) or str(self.function)
-        return f"loss {name}"
+        return f"the loss {name}"
 
 
 def loss(

@@ -179,7 +179,7 @@ class Function(Target):
         )
 
     def __str__(self) -> str:
-        return f"function {getattr(self.function, '__name__', repr(self.function))}"
+        return f"the function {getattr(self.function, '__name__', repr(self.function))}"
 
 
 def class_score(index: Any, output: str | int | None = None) -> Target:

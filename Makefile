@@ -92,7 +92,8 @@ test-wheel: wheel ## Install the wheel in a fresh environment and test it there.
 	done
 
 bench: $(VENV)/test.stamp ## Run the benchmarks in bench/.
-	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+	@for file in bench/[a-z]*.py; do name=$$(basename $$file .py); \
+	  echo "== bench/$$name"; $(BIN)/python -m bench.$$name || exit 1; done
 
 clean: ## Remove what was built, but keep .venv (its downloads are large).
 	rm -rf dist $(WHEEL_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

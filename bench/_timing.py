@@ -28,7 +28,9 @@ def interleave(
     return seconds
 
 
-def ratios(seconds: Mapping[str, list[float]], base: str) -> dict[str, dict[str, float]]:
+def ratios(
+    seconds: Mapping[str, list[float]], base: str
+) -> dict[str, dict[str, float]]:
     """Returns for each contestant the best time and ratios to the base.
 
     `ratio` compares the best quarter of each, which on a noisy machine is steadier

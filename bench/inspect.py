@@ -6,10 +6,12 @@ value-and-gradient of all weights, measured in the same run, taking turns.
 
 import os
 import sys
+from pathlib import Path
 
 # Started as a file, this folder would hide the standard library's `inspect`.
-sys.path[:] = [p for p in sys.path if os.path.abspath(p or ".") != os.path.dirname(os.path.abspath(__file__))]
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+HERE = Path(__file__).resolve().parent
+sys.path[:] = [p for p in sys.path if Path(p or ".").resolve() != HERE]
+sys.path.insert(0, str(HERE.parent))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 
@@ -63,7 +65,9 @@ def probe_model(model, x, y, layer, *, training):
     x, y = tf.constant(x), tf.constant(y)
 
     def step():
-        probe = keras.Model(model.inputs, [model.get_layer(layer).output, model.outputs[0]])
+        probe = keras.Model(
+            model.inputs, [model.get_layer(layer).output, model.outputs[0]]
+        )
         with tf.GradientTape() as tape:
             activation, output = probe(x, training=training)
             loss = model.compute_loss(x, y, output)
@@ -153,10 +157,14 @@ def main():
     report("two-layer model (Python overhead)", table)
     print(f"  a cached call adds {added:.3f} ms over the bare call   limit 2 ms")
     cost = results["import"]
-    print(f"\nimport keras {cost['keras_s']:.2f} s, import gradwatch adds "
-          f"{cost['added_s']:.3f} s   limit 0.15 s")
-    print(f"\n{results['machine']}, TensorFlow {tf.__version__}, "
-          f"Keras {keras.__version__}")
+    print(
+        f"\nimport keras {cost['keras_s']:.2f} s, import gradwatch adds "
+        f"{cost['added_s']:.3f} s   limit 0.15 s"
+    )
+    print(
+        f"\n{results['machine']}, TensorFlow {tf.__version__}, "
+        f"Keras {keras.__version__}"
+    )
 
 
 if __name__ == "__main__":

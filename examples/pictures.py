@@ -123,6 +123,10 @@ def main():
     top, plot = terminal(code, g, after=["g.plot()"]), _pixels(g.plot())
     save(folder / "front.png", top, plot)
 
+    everything = [gw.weights(), gw.activations(), gw.inputs()]
+    g = gw.gradients(demo.build_network(), x, y, wrt=everything)
+    save(folder / "gradient-flow.png", _pixels(g.plot()))
+
 
 if __name__ == "__main__":
     main()

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 
 from .._errors import GradwatchError, counted
-from ..targets import Loss, Target, has_loss, needs_labels
+from ..targets import Loss, Target, has_loss, needs_labels, num_losses
 
 
 def takes_text(model: Any) -> bool:
@@ -89,13 +89,28 @@ def check_labels(model: Any, y: Any, target: Target) -> None:
             "Received: no `y`. Pass `gradients(model, x, y)`, or a target without "
             "labels such as `target=gradwatch.class_score(i)`."
         )
+    if y is not None:
+        _check_structure(model, y, target)
+
+
+def _check_structure(model: Any, y: Any, target: Target) -> None:
+    """Compares labels with the outputs of a functional model."""
     names = getattr(model, "output_names", None)
     structure = getattr(model, "_outputs_struct", None)
     names = list(structure) if isinstance(structure, dict) else names
-    if isinstance(y, dict) and isinstance(names, list) and not set(y) <= set(names):
+    if not isinstance(names, list):
+        return
+    if isinstance(y, dict) and not set(y) <= set(names):
         raise GradwatchError(
             f"`y` must have the keys {sorted(names)}, the outputs of {model.name!r}. "
             f"Received: {sorted(y)}."
+        )
+    given = len(keras.tree.flatten(y)) if keras.tree.is_nested(y) else 1
+    if len(names) > 1 and given not in (len(names), num_losses(model, target)):
+        raise GradwatchError(
+            f"`y` must hold the labels of the {len(names)} outputs {names} of "
+            f"{model.name!r}. Received: {counted(given, 'array')}. Pass a list or a "
+            "dict of labels."
         )
 
 

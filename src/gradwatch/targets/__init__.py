@@ -11,6 +11,7 @@ from ._loss import Loss as Loss
 from ._loss import has_loss as has_loss
 from ._loss import loss as loss
 from ._loss import needs_labels as needs_labels
+from ._loss import num_losses as num_losses
 from ._loss import prepared_loss as prepared_loss
 from ._scores import Function as Function
 from ._scores import class_score as class_score

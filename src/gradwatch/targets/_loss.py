@@ -177,6 +177,16 @@ def needs_labels(model: Any, target: Target) -> bool:
     return getattr(model, "_compile_loss", None) is not None
 
 
+def num_losses(model: Any, target: Target) -> int | None:
+    """How many outputs have a loss, if each was given its own."""
+    function = target.function if isinstance(target, Loss) else None
+    if function is None:
+        function = getattr(getattr(model, "_compile_loss", None), "_user_loss", None)
+    if not keras.tree.is_nested(function):
+        return None
+    return sum(part is not None for part in keras.tree.flatten(function))
+
+
 @contextlib.contextmanager
 def prepared_loss(model: Any, target: Target, y: Any, outputs: Any) -> Iterator[None]:
     """Lends the model a built loss for the time of a pass, and takes it back.

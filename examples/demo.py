@@ -129,7 +129,7 @@ def main():
 
     heading("Why a gradient is missing")
     reason = gw.why_none(model, x, name="conv1/kernel", target=predicted_class)
-    console.print(f"The predicted class has none. {reason}")
+    console.print(f"conv1/kernel gets none from the predicted class. {reason}")
 
     heading("The gradient flow")
     everything = [gw.weights(), gw.activations(), gw.inputs()]

@@ -104,7 +104,7 @@ def _pixels(figure):
 def save(path, *parts):
     """Saves pictures below each other, in few colours: text needs no more."""
     picture = Image.fromarray(np.concatenate(parts))
-    picture.quantize(128, dither=Image.Dither.NONE).save(path, optimize=True)
+    picture.quantize(240, dither=Image.Dither.NONE).save(path, optimize=True)
     print(
         f"{path}: {picture.width}×{picture.height}, {path.stat().st_size / 1000:.0f} kB"
     )

@@ -228,7 +228,7 @@ def test_labels_of_another_shape_are_noted(compiled):
     ):
         gw.gradients(model, X, y, compiled=compiled)
     notes = " ".join(info.value.__notes__)
-    assert "target, loss" in notes
+    assert "the target, the loss" in notes
     assert f"({BATCH}, {CLASSES + 2})" in notes
     assert f"({BATCH}, {CLASSES})" in notes
 

@@ -213,5 +213,5 @@ def test_targets_print_as_they_are_written():
     assert str(gw.output("reg")) == "output('reg')"
     assert str(gw.output(index=(1, 2))) == "output(index=(1, 2))"
     assert str(gw.mean_output()) == "mean_output()"
-    assert str(gw.loss()) == "loss"
-    assert str(gw.loss("mse")) == "loss mse"
+    assert str(gw.loss()) == "the loss"
+    assert str(gw.loss("mse")) == "the loss mse"

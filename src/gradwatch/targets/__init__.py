@@ -35,7 +35,7 @@ def as_target(target: Any, loss_function: Any = None) -> Target:
         return Loss()
     if isinstance(target, Target):
         return target
-    if target in (class_score, output, mean_output, loss):
+    if any(target is door for door in (class_score, output, mean_output, loss)):
         raise TargetError(
             "`target` must be a target or a function of the outputs. Received: the "
             f"function `{target.__name__}` itself. Call it: "

@@ -208,10 +208,10 @@ def class_score(index: Any, output: str | int | None = None) -> Target:
         classes = np.asarray(keras.ops.convert_to_numpy(index))
     except (TypeError, ValueError):
         classes = np.asarray(None)
-    if classes.dtype.kind not in "iu":
+    if classes.dtype.kind not in "iu" or not classes.size:
+        what = repr(index) if np.ndim(index) == 0 else f"dtype {classes.dtype}"
         raise TargetError(
-            "`index` must be a whole number, or one per example. Received: "
-            f"{index if np.ndim(index) == 0 else type(index).__name__!r}."
+            f"`index` must be a whole number, or one per example. Received: {what}."
         )
     return ClassScore(classes, output)
 
@@ -236,6 +236,8 @@ def output(which: str | int | None = None, index: int | tuple[int, ...] = ()) ->
     """
     places = index if isinstance(index, tuple | list) else (index,)
     try:
+        if any(isinstance(place, bool) for place in places):
+            raise TypeError
         return Output(which, tuple(operator.index(place) for place in places))
     except TypeError:
         raise TargetError(

@@ -62,9 +62,16 @@ class Target(ABC):
     def __str__(self) -> str: ...
 
 
+def graph_output_names(model: Any) -> list[str] | None:
+    """Returns the names of the outputs of a functional or sequential model."""
+    graph = getattr(model, "_functional", None) or model
+    names = getattr(graph, "output_names", None)
+    return names if isinstance(names, list) else None
+
+
 def named_outputs(model: Any, outputs: Any) -> dict[str, Tensor]:
     """Names each output tensor: its key, the name in the graph, or its position."""
-    names: Any = getattr(model, "output_names", None)
+    names: Any = graph_output_names(model)
     if not keras.tree.is_nested(outputs):
         known = isinstance(names, list) and len(names) == 1
         return {names[0] if known else "output": outputs}

@@ -230,7 +230,7 @@ def loaded() -> Built:
         name="inner",
     )
     shared = layers.Dense(4, name="shared")
-    x = layers.GlobalMaxPooling1D(name="pool")(shared(inner(inputs)))
+    x = layers.GlobalAveragePooling1D(name="pool")(shared(inner(inputs)))
     outputs = layers.Dense(3, name="head")(shared(x))
     model = compiled(keras.Model(inputs, outputs, name="loaded"), loss=from_logits())
     with tempfile.TemporaryDirectory() as folder:

@@ -71,7 +71,10 @@ def fill(model, addresses):
     for address in addresses:
         variable = weight_at(model, address)
         if "float" in variable.dtype:
-            value = 0.4 * drawn(address, tuple(variable.shape))
+            shape = tuple(variable.shape)
+            # Of the usual size: products of many layers neither vanish nor explode.
+            size = np.prod(shape[:-1]) ** -0.5 if len(shape) > 1 else 0.4
+            value = size * drawn(address, shape)
             if "variance" in address:
                 value = 0.5 + np.abs(value)
             elif "gamma" in address:

@@ -62,6 +62,28 @@ def quick_compilation():
         jax.config.update(name, before)
 
 
+def random_state():
+    """The stream that torch draws an unseeded dropout from; others have none."""
+    if BACKEND != "torch":
+        return None
+    import torch
+
+    return torch.get_rng_state()
+
+
+@contextlib.contextmanager
+def at_random_state(state):
+    """Draws again what was drawn from this state on."""
+    if state is None:
+        yield
+        return
+    import torch
+
+    with torch.random.fork_rng():
+        torch.set_rng_state(state)
+        yield
+
+
 def tensors(structure):
     """NumPy arrays as `fit` converts them: floating-point ones become `floatx`."""
 
@@ -77,3 +99,111 @@ def tensors(structure):
 
 def array(tensor):
     return np.asarray(keras.ops.convert_to_numpy(tensor), "float64")
+
+
+def is_float(tensor):
+    return "float" in keras.backend.standardize_dtype(tensor.dtype)
+
+
+# the recipe of each framework, as its own guide writes it ------------------------------
+
+
+def hand_written(model, x, y, training=True):
+    """The loss, its gradients of the trainable weights, and of the float inputs."""
+    x, y = tensors(x), tensors(y)
+    recipe = {"tensorflow": with_tape, "jax": with_grad, "torch": with_backward}
+    mode = {"training": training} if model._call_has_training_arg else {}
+    with as_it_was(model):
+        return recipe[BACKEND](model, x, y, mode)
+
+
+def with_tape(model, x, y, mode):
+    import tensorflow as tf
+
+    floats = [t for t in keras.tree.flatten(x) if is_float(t)]
+    variables = [v.value for v in model.trainable_variables]
+    with tf.GradientTape() as tape:
+        for tensor in floats:
+            tape.watch(tensor)
+        loss = model.compute_loss(x, y, model(x, **mode))
+    found = tape.gradient(loss, variables + floats)
+    found = [tf.convert_to_tensor(gradient) for gradient in found]
+    return loss, found[: len(variables)], found[len(variables) :]
+
+
+def with_grad(model, x, y, mode):
+    import jax
+
+    flat = keras.tree.flatten(x)
+    places = [place for place, tensor in enumerate(flat) if is_float(tensor)]
+    state = [v.value for v in model.non_trainable_variables]
+
+    def loss(weights, floats):
+        all_inputs = list(flat)
+        for place, tensor in zip(places, floats, strict=True):
+            all_inputs[place] = tensor
+        inputs = keras.tree.pack_sequence_as(x, all_inputs)
+        outputs, _, extra = model.stateless_call(
+            weights, state, inputs, return_losses=True, **mode
+        )
+        if model._compile_loss is None:
+            return model.compute_loss(inputs, y, outputs)
+        return model._compile_loss(y, outputs) + sum(extra)
+
+    weights = [v.value for v in model.trainable_variables]
+    value, (found, inputs) = jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))(
+        weights, [flat[place] for place in places]
+    )
+    return value, found, inputs
+
+
+def with_backward(model, x, y, mode):
+    flat = [
+        t.clone().requires_grad_(True) if is_float(t) else t
+        for t in keras.tree.flatten(x)
+    ]
+    x = keras.tree.pack_sequence_as(x, flat)
+    loss = model.compute_loss(x, y, model(x, **mode))
+    loss.backward()
+    weights = [v.value for v in model.trainable_variables]
+    found = [weight.grad for weight in weights]
+    for weight in weights:
+        weight.grad = None
+    return loss.detach(), found, [t.grad for t in flat if t.requires_grad]
+
+
+@contextlib.contextmanager
+def as_it_was(model):
+    """Gives every variable, also states that Keras does not list, its value back."""
+    states = [
+        state
+        for layer in model._flatten_layers()
+        for state in keras.tree.flatten(getattr(layer, "states", None))
+        if isinstance(state, keras.Variable)
+    ]
+    variables = [*model.variables, *states]
+    before = [np.array(keras.ops.convert_to_numpy(v)) for v in variables]
+    try:
+        yield
+    finally:
+        for variable, value in zip(variables, before, strict=True):
+            variable.assign(value)
+
+
+def hand_gradient(function, tensor):
+    """The gradient of a function of one tensor."""
+    if BACKEND == "tensorflow":
+        import tensorflow as tf
+
+        with tf.GradientTape() as tape:
+            tape.watch(tensor)
+            value = function(tensor)
+        return tape.gradient(value, tensor)
+    if BACKEND == "jax":
+        import jax
+
+        return jax.grad(function)(tensor)
+    import torch
+
+    tensor = tensor.detach().clone().requires_grad_(True)
+    return torch.autograd.grad(function(tensor), tensor)[0]

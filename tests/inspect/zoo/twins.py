@@ -13,9 +13,10 @@ from collections import Counter
 
 import keras
 import numpy as np
+from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
 
 from .addresses import ACTIVATION, drawn, layer_at, weight_at
-from .frameworks import BACKEND, array, compile_function, tensors
+from .frameworks import BACKEND, array, at_random_state, compile_function, tensors
 
 STEP = 1e-6
 TRIALS = 2
@@ -30,8 +31,9 @@ def close(claimed, measured):
 class Disturbed:
     """The target as a function of how far each point is disturbed."""
 
-    def __init__(self, model, x, y, target, training, shapes):
+    def __init__(self, model, x, y, target, training, shapes, random_state):
         """Takes the points and their shapes by name, as gradwatch names them."""
+        self.random_state = random_state
         self.model, self.target, self.training = model, target, training
         self.x, self.y = tensors(x), tensors(y)
         self.names = list(shapes)
@@ -39,19 +41,23 @@ class Disturbed:
         if "inputs" in shapes:
             # Padding is exactly zero; a little more than zero would not be padding.
             self.directions["inputs"] *= array(self.x) != 0
-        self.run = compile_function(self.forward)
+        self.compiled = compile_function(self.forward)
+
+    def run(self, amounts):
+        with at_random_state(self.random_state):
+            return self.compiled(tensors(amounts))
 
     def derivative(self, amounts, step=STEP):
         """The derivative when each point moves by its amount along its direction."""
         up, down = (
-            float(array(self.run(tensors(sign * step * amounts))[0]))
+            float(array(self.run(sign * step * amounts)[0]))
             for sign in (1, -1)
         )
         return (up - down) / (2 * step)
 
     def undisturbed(self):
         """The target's value and the tensor at each point."""
-        value, seen = self.run(tensors(np.zeros(len(self.names))))
+        value, seen = self.run(np.zeros(len(self.names)))
         return float(array(value)), {name: array(t) for name, t in seen.items()}
 
     def wrong(self, gradients):
@@ -101,9 +107,7 @@ class Disturbed:
         direction = keras.ops.convert_to_tensor(self.directions[name], tensor.dtype)
         amount = keras.ops.cast(self.amounts[self.names.index(name)], tensor.dtype)
         moved = tensor + amount * direction
-        mask = getattr(tensor, "_keras_mask", None)
-        if mask is not None:
-            moved._keras_mask = mask
+        set_keras_mask(moved, get_keras_mask(tensor))
         return moved
 
     def variables(self):

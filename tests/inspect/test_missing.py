@@ -249,9 +249,7 @@ def test_plain_operations_of_a_graph_are_places(make, place, word):
 def test_the_values_of_a_top_k_pass_and_its_indices_cut():
     """One operation, two outputs, two answers."""
     values = do(lambda x: ops.top_k(x, 2)[0], "top", (2,))
-    indices = do(
-        lambda x: ops.cast(ops.top_k(x, 2)[1], "float32") + 1.0, "top", (2,)
-    )
+    indices = do(lambda x: ops.cast(ops.top_k(x, 2)[1], "float32") + 1.0, "top", (2,))
     assert set(look(chain(dense("a"), values, dense("b"))).values()) == {"ok"}
     found = look(chain(dense("a"), indices, dense("b")))
     assert found == before("integer @top") | after("top")

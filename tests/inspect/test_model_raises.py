@@ -237,7 +237,9 @@ def test_an_index_out_of_range_at_run_time_names_the_embedding(nested, when):
         return
     with (
         assert_untouched(model),
-        pytest.raises(Exception, match=r"index out of range|is not in \[0, 5\)") as info,
+        pytest.raises(
+            Exception, match=r"index out of range|is not in \[0, 5\)"
+        ) as info,
     ):
         inspect(BAD)
     assert f"layer {place!r} (Embedding)" in ours(info.value)[-1]

@@ -88,8 +88,6 @@ def test_a_result_full_of_nan_can_be_shown_everywhere():
 
 def test_whole_numbers_are_not_searched():
     """Integers are always finite."""
-    model = chain(
-        keras.layers.Embedding(4, 2, name="embed"), shape=(2,), dtype="int32"
-    )
+    model = chain(keras.layers.Embedding(4, 2, name="embed"), shape=(2,), dtype="int32")
     found = gw.gradients(model, np.array([[0, 3]]), target=gw.mean_output())
     assert "non-finite of" not in str(found)

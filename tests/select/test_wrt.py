@@ -185,7 +185,9 @@ def test_an_unknown_input_is_refused(make, match):
 def test_a_bare_thing_is_not_a_selector(model, wrong, shown):
     """Weights or activations? The error writes both out; nothing is guessed."""
     with assert_untouched(model):
-        with pytest.raises(gw.GradwatchError, match=rf"`wrt` must say.*{shown}") as info:
+        with pytest.raises(
+            gw.GradwatchError, match=rf"`wrt` must say.*{shown}"
+        ) as info:
             ask(model, wrong(model))
     text = str(info.value)
     assert "`gradwatch.weights(" in text

@@ -213,7 +213,10 @@ def test_a_function_must_give_a_floating_point_number(model, function, dtype):
 
 def test_an_error_inside_a_function_is_the_users_own(model):
     """It comes through as it is, with a note that it was the target."""
-    with assert_untouched(model), pytest.raises(ZeroDivisionError, match="by zero") as e:
+    with (
+        assert_untouched(model),
+        pytest.raises(ZeroDivisionError, match="by zero") as e,
+    ):
         gw.gradients(model, X, target=lambda out: 1 / 0)
     assert any("target" in note for note in e.value.__notes__)
 

@@ -55,7 +55,8 @@ def test_example_runs(path, python):
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_page_runs_from_top_to_bottom(path, python, tmp_path):
     """The Python blocks of a page, pasted in order, run without a warning."""
-    script = tmp_path / f"{path.stem}.py"
+    # Not the bare stem: `inspect.py` would hide the module of that name.
+    script = tmp_path / f"page_{path.stem}.py"
     script.write_text(blocks(path.read_text(encoding="utf-8")), encoding="utf-8")
     check(python(script), script.name)
 

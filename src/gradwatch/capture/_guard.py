@@ -40,32 +40,37 @@ def untouched(tree: Tree) -> Iterator[None]:
 
 _NAMES = "object_name_uids"
 
-_LISTS = ("_losses", "_losses_override")
+# Changed in place by Keras, so that keeping the object is not enough.
+_CHANGED_IN_PLACE = ("_losses", "_losses_override", "_loss_ids")
+# Another thread may have a session of its own on the same layer.
+_SHADOWED = ("call", "quantized_call")
 
 
 def _notes(layer: Any) -> dict[str, Any]:
-    kept: dict[str, Any] = {
-        name: layer.__dict__[name]
-        for name in ("_remat_mode", "_called", "built")
-        if name in layer.__dict__
-    }
-    for name in _LISTS:
-        if name in layer.__dict__:
-            kept[name] = list(layer.__dict__[name])
-    if "_loss_ids" in layer.__dict__:
-        kept["_loss_ids"] = set(layer.__dict__["_loss_ids"])
+    """Returns all attributes of a layer: also what its own `call` may set on it."""
+    kept = dict(layer.__dict__)
+    for name in _CHANGED_IN_PLACE:
+        if name in kept:
+            kept[name] = (kept[name], list(kept[name]))
     return kept
 
 
 def _restore(layer: Any, notes: dict[str, Any]) -> None:
+    now = layer.__dict__
+    for name in [n for n in now if n not in notes and n not in _SHADOWED]:
+        del now[name]
     for name, value in notes.items():
-        if name in _LISTS:
-            layer.__dict__[name][:] = value
-        elif name == "_loss_ids":
-            layer.__dict__[name].clear()
-            layer.__dict__[name].update(value)
-        else:
-            layer.__dict__[name] = value
+        if name in _SHADOWED:
+            continue
+        if name in _CHANGED_IN_PLACE:
+            value, contents = value
+            value.clear()
+            (value.update if isinstance(value, set) else value.extend)(contents)
+        if now.get(name, _NOWHERE) is not value:
+            now[name] = value
+
+
+_NOWHERE = object()
 
 
 def ensure_built(model: Any, x: Any, mode: bool) -> None:

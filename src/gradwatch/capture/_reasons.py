@@ -193,8 +193,9 @@ def _cut(cuts: tuple[Cut, ...]) -> Reason:
     known = [cut for name in _FAMILIAR for cut in cuts if cut.operation == name]
     first = [*stops, *known, *cuts][0]
     where = _where(first.place)
-    others = sorted({_where(cut.place) for cut in cuts} - {where})
-    also = f" (also {', '.join(others)})" if others else ""
+    rest = {f"`{cut.operation}` {_where(cut.place)}" for cut in cuts}
+    rest = {other for other in rest if not other.endswith(where)}
+    also = f" (also {', '.join(sorted(rest))})" if rest else ""
     if first.kind == "stop_gradient":
         text = (
             f"`stop_gradient` {where}{also} cuts every path from the target. Remove it "

@@ -1,4 +1,4 @@
-"""A trace detector: everything that looking at a model could change, before and after."""
+"""A trace detector: all that looking at a model could change, before and after."""
 
 from __future__ import annotations
 
@@ -143,14 +143,9 @@ class _Seen:
 
 
 def _of_variable(path: str, variable: keras.Variable) -> Iterator[tuple[str, Any]]:
-    try:
+    value: Any = "no value"  # inside `fit`, JAX has it elsewhere
+    with contextlib.suppress(ValueError, AttributeError, TypeError):
         value = _array(np.asarray(keras.ops.convert_to_numpy(variable)))
-    except (
-        ValueError,
-        AttributeError,
-        TypeError,
-    ):  # inside `fit`, JAX has it elsewhere
-        value = "no value"
     yield f"value of {path} ({variable.path})", value
     yield f"{path}.trainable", variable.trainable
     yield f"{path}.regularizer", _Same(variable.regularizer)
@@ -198,17 +193,17 @@ def _first_difference(before: dict[str, Any], after: dict[str, Any]) -> str:
     for path, value in before.items():
         if path not in after:
             return f"`{path}` was there and is gone."
-        if not value == after[path]:
+        if value != after[path]:
             return f"`{path}` was {_short(value)} and is {_short(after[path])}."
-    for path in after:
+    for path, value in after.items():
         if path not in before:
-            return f"`{path}` was not there and now is {_short(after[path])}."
+            return f"`{path}` was not there and now is {_short(value)}."
     return ""
 
 
 def _short(value: Any) -> str:
     if isinstance(value, tuple) and len(value) == 3 and isinstance(value[2], bytes):
-        array = np.frombuffer(value[2], np.uint8)
+        array: np.ndarray = np.frombuffer(value[2], np.uint8)
         if value[1] != "bfloat16":
             array = np.frombuffer(value[2], value[1]).reshape(value[0])
         value = array

@@ -55,7 +55,12 @@ def plain_initial_values():
         return np.zeros(shape, dtype or keras.config.floatx())
 
     with contextlib.ExitStack() as stack:
-        for kind in ("VarianceScaling", "Orthogonal", "RandomUniform", "TruncatedNormal"):
+        for kind in (
+            "VarianceScaling",
+            "Orthogonal",
+            "RandomUniform",
+            "TruncatedNormal",
+        ):
             cls = getattr(keras.initializers, kind)
             stack.enter_context(mock.patch.object(cls, "__call__", zeros))
         yield

@@ -70,7 +70,9 @@ def test_a_training_step_takes_away_exactly_these_gradients(name):
         gradients = gw.gradients(model, x, y)
     before = values(model)
     loss = model.train_on_batch(x, y)
-    assert float(array(gradients.value)) == pytest.approx(float(np.ravel(loss)[0]), 1e-4)
+    assert float(array(gradients.value)) == pytest.approx(
+        float(np.ravel(loss)[0]), 1e-4
+    )
     assert not_applied(model, gradients, before) == []
 
 

@@ -32,7 +32,8 @@ def faults(seen, disturb):
     not_kept = [
         row.name
         for row in rows
-        if row.kind != "weight" and row.name in tensors
+        if row.kind != "weight"
+        and row.name in tensors
         and not np.allclose(
             array(seen.gradients.activation(row.name)), tensors[row.name], rtol=1e-9
         )

@@ -46,7 +46,12 @@ def huber(y, outputs):
 # The model, the labels, what gradwatch is asked, and the same number in plain words.
 TARGETS = {
     "one class": ("mlp", None, gw.class_score(1), lambda o: ops.sum(o[:, 1])),
-    "a class from the end": ("mlp", None, gw.class_score(-1), lambda o: ops.sum(o[:, 2])),
+    "a class from the end": (
+        "mlp",
+        None,
+        gw.class_score(-1),
+        lambda o: ops.sum(o[:, 2]),
+    ),
     "a class per example": ("mlp", None, gw.class_score(PER_EXAMPLE), chosen),
     "a class of an output": (
         "list_outputs",
@@ -130,9 +135,7 @@ def test_a_target_is_the_number_that_it_names(what):
     """Its value, and its gradients of everything, against the plain formula."""
     name, y, target, formula = TARGETS[what]
     model, x, _ = prepared(name)
-    found = gw.gradients(
-        model, x, y, target=target, wrt=EVERYTHING, training=False
-    )
+    found = gw.gradients(model, x, y, target=target, wrt=EVERYTHING, training=False)
     rows = [
         row
         for row in found.summary()

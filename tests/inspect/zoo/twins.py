@@ -27,7 +27,6 @@ def close(claimed, measured):
     return abs(claimed - measured) <= 2e-6 * (1 + abs(claimed))
 
 
-
 class Disturbed:
     """The target as a function of how far each point is disturbed."""
 
@@ -50,8 +49,7 @@ class Disturbed:
     def derivative(self, amounts, step=STEP):
         """The derivative when each point moves by its amount along its direction."""
         up, down = (
-            float(array(self.run(sign * step * amounts)[0]))
-            for sign in (1, -1)
+            float(array(self.run(sign * step * amounts)[0])) for sign in (1, -1)
         )
         return (up - down) / (2 * step)
 
@@ -237,4 +235,3 @@ def waves(outputs):
     for place, tensor in enumerate(keras.tree.flatten(outputs), start=1):
         total = total + keras.ops.mean(keras.ops.sin(place * tensor + 0.3))
     return total
-

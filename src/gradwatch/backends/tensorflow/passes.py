@@ -60,9 +60,8 @@ class Eager:
             # Some models run only eagerly; then there is no graph to explain by.
             with contextlib.suppress(Exception):
                 traced = Compiled(self.program, self.variables, tensors).verdicts
-                # A loop that runs eagerly has leaves which the graph does not show.
                 verdicts = {
-                    leaf: traced.get(leaf, Verdict(connected=gradient is not None))
+                    leaf: _judged(traced.get(leaf), gradient)
                     for leaf, gradient in gradients.items()
                 }
         self.facts, self.outputs = outcome.facts, shapes(outcome.outputs)
@@ -74,6 +73,13 @@ class Eager:
             outcome.facts,
             verdicts,
         )
+
+
+def _judged(traced: Verdict | None, gradient: Any) -> Verdict:
+    """Prefers what happened: a graph holds both branches, but not a loop's rounds."""
+    if traced is not None and not traced.connected:
+        return traced
+    return Verdict(connected=gradient is not None)
 
 
 class Compiled:

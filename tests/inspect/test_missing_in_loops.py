@@ -228,7 +228,7 @@ def test_a_layer_inside_a_map_loop_or_branch(kind, compiled):
     reason = found.missing["outer/part"]
     assert (reason.cause, reason.place) == ("inside_loop", "outer/part")
     assert "`gradwatch.activations('outer')`" in str(reason)
-    with pytest.raises(gw.AddressError, match="'outer/part'.*inside a compiled"):
+    with pytest.raises(gw.AddressError, match=r"'outer/part'.*inside a compiled"):
         found.activation("outer/part")
 
 

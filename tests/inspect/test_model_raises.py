@@ -83,12 +83,16 @@ def test_the_original_error_comes_with_the_address(compiled, wrt):
     assert ours(info.value) == [note]
 
 
-def test_an_error_of_any_class_comes_through():
-    """Also one whose constructor takes more than a text."""
+@pytest.mark.parametrize("error", [OddError("odd", 42), StopIteration("odd")])
+def test_an_error_of_any_class_comes_through(error):
+    """As the class that Keras gives it, also where that cannot be made anew."""
     boom = Boom(name="boom")
-    model = model_with(boom, boom, OddError("odd", 42))
-    with assert_untouched(model), pytest.raises(OddError, match="odd") as info:
+    model = model_with(boom, boom, error)
+    with pytest.raises(Exception, match="odd") as plain:
+        model(X)
+    with assert_untouched(model), pytest.raises(Exception, match="odd") as info:
         ask(model)
+    assert type(info.value) is type(plain.value)
     assert ours(info.value)
 
 

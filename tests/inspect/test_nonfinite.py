@@ -29,8 +29,8 @@ def test_nan_in_the_data_is_counted_below_the_table():
     model = mlp()
     with assert_untouched(model):
         found = gw.gradients(model, bad(X, np.nan, np.inf), Y)
-    assert "2 non-finite of 12 numbers in x" in str(found)
-    assert "2 non-finite of 12 numbers in x" in found._repr_html_()
+    assert "2 non-finite of 12 numbers in `x`" in str(found)
+    assert "2 non-finite of 12 numbers in `x`" in found._repr_html_()
     assert "non-finite of" not in str(gw.gradients(model, X, Y))
 
 
@@ -40,15 +40,15 @@ def test_the_input_that_holds_it_is_named():
     model = keras.Model({"a": a, "b": b}, dense("d")(a + b))
     x = {"a": X, "b": bad(X, -np.inf)}
     text = str(gw.gradients(model, x, target=gw.mean_output()))
-    assert "1 non-finite of 12 numbers in x[b]" in text
-    assert "x[a]" not in text
+    assert "1 non-finite of 12 numbers in `x[b]`" in text
+    assert "`x[a]`" not in text
 
 
 def test_nan_in_the_labels_is_reported():
     """The loss is NaN and the inputs are fine: the labels are to blame."""
     found = gw.gradients(mlp(), X, bad(Y, np.nan))
-    assert "1 non-finite of 8 numbers in y" in str(found)
-    assert "numbers in x" not in str(found)
+    assert "1 non-finite of 8 numbers in `y`" in str(found)
+    assert "numbers in `x`" not in str(found)
 
 
 def test_nan_in_the_weights_is_reported():
@@ -57,7 +57,7 @@ def test_nan_in_the_weights_is_reported():
     kernel = model.get_layer("hidden").kernel
     kernel.assign(bad(np.asarray(keras.ops.convert_to_numpy(kernel)), np.nan))
     found = gw.gradients(model, X, Y)
-    assert "1 non-finite of 12 numbers in hidden/kernel" in str(found)
+    assert "1 non-finite of 12 numbers in `hidden/kernel`" in str(found)
 
 
 def test_non_finite_gradients_are_counted_apart():

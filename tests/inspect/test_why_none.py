@@ -34,9 +34,9 @@ def model():
         ("a", "stop_gradient", "cut"),
         ("a:input", "stop_gradient", "cut"),
         ("inputs", "stop_gradient", "cut"),
-        ("b/kernel", "none", "b/kernel"),
-        ("b", "none", "b"),
-        ("cut", "none", "cut"),
+        ("b/kernel", "none", ""),
+        ("b", "none", ""),
+        ("cut", "none", ""),
     ],
 )
 def test_every_kind_of_name_has_an_answer(model, name, cause, place):

@@ -184,11 +184,11 @@ def test_an_unknown_input_is_refused(make, match):
 )
 def test_a_bare_thing_is_not_a_selector(model, wrong, shown):
     """Weights or activations? The error writes both out; nothing is guessed."""
-    with assert_untouched(model):
-        with pytest.raises(
-            gw.GradwatchError, match=rf"`wrt` must say.*{shown}"
-        ) as info:
-            ask(model, wrong(model))
+    with (
+        assert_untouched(model),
+        pytest.raises(gw.GradwatchError, match=rf"`wrt` must say.*{shown}") as info,
+    ):
+        ask(model, wrong(model))
     text = str(info.value)
     assert "`gradwatch.weights(" in text
     assert "`gradwatch.activations(" in text
@@ -214,7 +214,7 @@ def test_an_empty_list_is_refused(model, wrong):
 )
 def test_a_nested_structure_of_selectors_is_refused(model, wrong):
     """One selector, or a flat list of them; the error shows how to write it."""
-    with pytest.raises(gw.GradwatchError, match="`wrt` must be .*flat list"):
+    with pytest.raises(gw.GradwatchError, match=r"`wrt` must be .*flat list"):
         ask(model, wrong)
 
 

@@ -59,7 +59,7 @@ def test_a_class_out_of_range_is_refused_by_a_kept_pass_too(model):
     """The second call of an inspector checks what the first one checked."""
     inspect = gw.Inspector(model, target=gw.class_score(0))
     inspect(X)
-    with pytest.raises(gw.TargetError, match="`index`.*Received: 7"):
+    with pytest.raises(gw.TargetError, match=r"`index`.*Received: 7"):
         inspect(X, target=gw.class_score(7))
     with pytest.raises(gw.TargetError, match=r"`index`.*shape \(3,\)"):
         inspect(X, target=gw.class_score([0, 1, 2]))

@@ -11,7 +11,7 @@ import keras
 from .._errors import GradwatchError
 from ..targets import Target
 from ._convert import batch_size, to_tensors
-from ._expected import check_inputs, check_labels, takes_text
+from ._expected import check_inputs, check_labels, single_input, takes_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def make_batch(model: keras.Layer, x: Any, y: Any, target: Target, scale: Any) -
     Raises:
         GradwatchError: When it cannot be a batch of this model.
     """
-    x = to_tensors(x, "x", text=takes_text(model))
+    x = to_tensors(single_input(model, x), "x", text=takes_text(model))
     size = batch_size(x, "x")
     check_inputs(model, x)
     check_labels(model, y, target)

@@ -38,6 +38,8 @@ class Captured:
     entries: list[Entry]
     x: Any
     y: Any
+    weights: dict[str, Any]
+    """All variables by address, to say which of them are not finite."""
 
 
 @dataclass(slots=True)
@@ -45,6 +47,7 @@ class _Prepared:
     runner: Runner
     absent: list[Entry]
     raw: list[Any]
+    weights: dict[str, Any]
     held: Any
     """What the key names by identity, kept so that no identity is used again."""
     marks: list[weakref.ref[Any] | None]
@@ -64,7 +67,8 @@ class Engine:
 
     def __init__(self, wrt: Wrt, *, training: bool | None, compiled: bool) -> None:
         for name, value in (("training", training), ("compiled", compiled)):
-            if value not in (True, False) and (value is not None or name == "compiled"):
+            absent_is_fine = name == "training" and value is None
+            if not isinstance(value, bool) and not absent_is_fine:
                 raise GradwatchError(
                     f"`{name}` must be True or False. Received: {value!r}."
                 )
@@ -133,6 +137,7 @@ class Engine:
             runner,
             absent(program.selection, tree, runner.facts),
             current().raw_state(layers),
+            {name: node.variable for name, node in tree.weights.items()},
             (list(model.variables), target),
             _marks(model),
         )
@@ -224,7 +229,9 @@ def _captured(passed: Passed, prepared: _Prepared, batch: Batch) -> Captured:
     found = entries(passed.facts, passed.gradients, passed.kept, explain)
     data = batch.unflatten(batch.tensors)
     named = found + prepared.absent
-    return Captured(passed.value, passed.outputs, named, data["x"], data["y"])
+    return Captured(
+        passed.value, passed.outputs, named, data["x"], data["y"], prepared.weights
+    )
 
 
 def _note(error: Exception, program: ForwardPass) -> None:

@@ -16,6 +16,13 @@ def takes_text(model: Any) -> bool:
     return not isinstance(specs, list) or any(s.dtype == "string" for s in specs)
 
 
+def single_input(model: Any, x: Any) -> Any:
+    """Takes the only input of a functional model out of a dict, as Keras would."""
+    spec: Any = getattr(model, "_inputs_struct", None)
+    alone = isinstance(spec, keras.KerasTensor) and isinstance(x, dict)
+    return x[spec.name] if alone and set(x) == {spec.name} else x
+
+
 def check_inputs(model: Any, x: Any) -> None:
     """Compares a batch with the inputs of a functional model."""
     expected = getattr(model, "inputs", None)

@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 from keras.src.backend import compute_output_spec
-from keras.src.backend.common.global_state import get_global_attribute
+from keras.src.backend.common import global_state
 
 from ..backends import current
 from ..select import Tree
@@ -23,7 +23,8 @@ def untouched(tree: Tree) -> Iterator[None]:
     """
     layers: list[Any] = [tree.model, *(n.layer for n in tree.layers.values())]
     before = [_notes(layer) for layer in layers]
-    counters = dict(get_global_attribute(_NAMES, {}))
+    counters = dict(global_state.get_global_attribute(_NAMES, {}))
+    deferred = global_state.get_global_attribute(_DEFERRED)
     for layer in layers:
         layer.__dict__["_remat_mode"] = None
     try:
@@ -33,15 +34,21 @@ def untouched(tree: Tree) -> Iterator[None]:
         for layer, notes in zip(layers, before, strict=True):
             _restore(layer, notes)
         # Symbolic tensors take automatic names, and would shift those of the user.
-        names = get_global_attribute(_NAMES, {})
+        names = global_state.get_global_attribute(_NAMES, {})
         names.clear()
         names.update(counters)
+        if (
+            deferred is None
+            and global_state.get_global_attribute(_DEFERRED) is not None
+        ):
+            delattr(global_state.GLOBAL_STATE_TRACKER, _DEFERRED)
 
 
 _NAMES = "object_name_uids"
+_DEFERRED = "uninitialized_variables"
 
 # Changed in place by Keras, so that keeping the object is not enough.
-_CHANGED_IN_PLACE = ("_losses", "_losses_override", "_loss_ids")
+_CHANGED_IN_PLACE = ("_losses", "_losses_override", "_loss_ids", "_tracked")
 # Another thread may have a session of its own on the same layer.
 _SHADOWED = ("call", "quantized_call")
 

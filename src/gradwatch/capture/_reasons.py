@@ -193,8 +193,13 @@ def _cut(cuts: tuple[Cut, ...]) -> Reason:
     known = [cut for name in _FAMILIAR for cut in cuts if cut.operation == name]
     first = [*stops, *known, *cuts][0]
     where = _where(first.place)
-    rest = {f"`{cut.operation}` {_where(cut.place)}" for cut in cuts}
-    rest = {other for other in rest if not other.endswith(where)}
+    elsewhere = [cut for cut in cuts if cut.place != first.place]
+    rest = {
+        _where(cut.place)
+        if cut.operation == first.operation
+        else f"`{cut.operation}` {_where(cut.place)}"
+        for cut in elsewhere
+    }
     also = f" (also {', '.join(sorted(rest))})" if rest else ""
     if first.kind == "stop_gradient":
         text = (

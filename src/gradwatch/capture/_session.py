@@ -112,6 +112,7 @@ class Session:
                 args, kwargs = self._tap_inputs(layer, address, number, args, kwargs)
                 with self._own_weights(address, number):
                     outputs = call(*args, **kwargs)
+                self.facts.raised_in = None  # what was raised inside was handled
                 return self._tap(address, "output", number, outputs)
         except Exception:
             if self.facts.raised_in is None:

@@ -148,6 +148,7 @@ def _inspect(engine: Engine, model: Any, x: Any, y: Any, target: Target) -> Grad
         value=captured.value,
         outputs=captured.outputs,
         data={"x": captured.x, "y": captured.y},
+        weights=captured.weights,
     )
 
 

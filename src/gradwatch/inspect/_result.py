@@ -45,12 +45,14 @@ class Gradients(Mapping[str, Any]):
         value: Any,
         outputs: Mapping[str, Any] | None = None,
         data: Mapping[str, Any] | None = None,
+        weights: Mapping[str, Any] | None = None,
     ) -> None:
         self.target = target
         self.value = value
         self.outputs = dict(outputs or {})
         self._entries = {entry.name: entry for entry in entries}
         self._data = dict(data or {})
+        self._weights = dict(weights or {})
 
     # by name --------------------------------------------------------------------------
 
@@ -161,9 +163,9 @@ class Gradients(Mapping[str, Any]):
 
     def total(self, name: str) -> Any:
         """Returns the sum of the gradients of all calls of a layer."""
-        if name in self._entries or len(self._ending_in(name)) == 1:
+        if name in self._entries or len(self._ending_in(str(name))) == 1:
             return self[name]
-        calls = [n for n in self._calls(name) if n in self]
+        calls = [n for n in self._calls(str(name)) if n in self]
         if not calls:
             return self[name]  # which says what there is
         shapes = {tuple(self[n].shape) for n in calls}
@@ -227,10 +229,11 @@ class Gradients(Mapping[str, Any]):
 
     def to_dict(self) -> dict[str, Any]:
         """Returns what `print` shows, as plain numbers and strings."""
+        rows = [row.to_dict() for row in self.summary()]
         return {
             "target": self.target,
-            "value": float(_numpy(self.value)),
-            "rows": [row.to_dict() for row in self.summary()],
+            "value": _number(self.value),
+            "rows": rows,
             "missing": {name: str(reason) for name, reason in self.missing.items()},
         }
 
@@ -244,6 +247,11 @@ class Gradients(Mapping[str, Any]):
             The matplotlib figure. Needs `pip install "gradwatch[plot]"`.
         """
         self._require_values()
+        if ax is not None and not hasattr(ax, "get_figure"):
+            raise GradwatchError(
+                "`ax` must be matplotlib Axes. Received: an object of type "
+                f"{type(ax).__name__}. Leave it out for a new figure."
+            )
         order = sorted(self._entries.values(), key=lambda entry: entry.depth)
         rows = [self._row(entry) for entry in order]
         return plot_flow(rows, title=f"Gradient flow of {self.target}", ax=ax)
@@ -262,22 +270,18 @@ class Gradients(Mapping[str, Any]):
     # display --------------------------------------------------------------------------
 
     def _title(self) -> str:
-        return f"Gradients of {self.target} = {float(_numpy(self.value)):.6g}"
+        return f"Gradients of {self.target} = {_number(self.value):.6g}"
 
-    def _footer(self) -> list[str]:
-        """Says what is wrong with the data, where the table shows only its effect."""
+    def _footer(self, rows: Sequence[Row]) -> list[str]:
+        """Says what is not finite in data and weights, where rows show the effect."""
+        if not any(row.nonfinite for row in rows) and np.isfinite(_number(self.value)):
+            return []
         lines = []
         for path, tensor in keras.tree.flatten_with_path(self._data):
-            if tensor is None or "float" not in str(tensor.dtype):
-                continue
-            array = _numpy(tensor)
-            bad = array.size - int(np.isfinite(array.astype("float32")).sum())
-            if bad:
-                where = str(path[0]) + "".join(f"[{part}]" for part in path[1:])
-                lines.append(
-                    f"The data holds {bad:,} non-finite of {array.size:,} numbers in "
-                    f"`{where}`."
-                )
+            name = "".join([str(path[0]), *(f"[{part}]" for part in path[1:])])
+            lines += _nonfinite("The data holds", name, tensor)
+        for name, variable in self._weights.items():
+            lines += _nonfinite("The weights hold", name, variable.value)
         return lines
 
     def __str__(self) -> str:
@@ -285,16 +289,19 @@ class Gradients(Mapping[str, Any]):
             self._require_values()
         except GradwatchError:
             return f"<Gradients of {self.target}, symbolic: {quoted(self)}>"
-        return table_text(self.summary(), title=self._title(), footer=self._footer())
+        rows = self.summary()
+        return table_text(rows, title=self._title(), footer=self._footer(rows))
 
     __repr__ = __str__
 
     def __rich__(self) -> Any:
         """Shows colours when printed by rich."""
-        return table_rich(self.summary(), title=self._title(), footer=self._footer())
+        rows = self.summary()
+        return table_rich(rows, title=self._title(), footer=self._footer(rows))
 
     def _repr_html_(self) -> str:
-        return table_html(self.summary(), title=self._title(), footer=self._footer())
+        rows = self.summary()
+        return table_html(rows, title=self._title(), footer=self._footer(rows))
 
     def __hash__(self) -> int:
         return id(self)
@@ -305,3 +312,17 @@ class Gradients(Mapping[str, Any]):
 
 def _numpy(tensor: Any) -> np.ndarray:
     return np.asarray(keras.ops.convert_to_numpy(tensor))
+
+
+def _number(tensor: Any) -> float:
+    return float(_numpy(tensor))
+
+
+def _nonfinite(what: str, name: str, tensor: Any) -> list[str]:
+    if tensor is None or "float" not in str(tensor.dtype):
+        return []
+    array = _numpy(tensor)
+    bad = array.size - int(np.isfinite(array.astype("float32")).sum())
+    if not bad:
+        return []
+    return [f"{what} {bad:,} non-finite of {array.size:,} numbers in `{name}`."]

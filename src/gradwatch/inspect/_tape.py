@@ -153,15 +153,16 @@ class Tape:
         for item in keras.tree.flatten(tensor):
             native.watch_tensor(_source("tensor", item))
 
-    def gradient(self, target: Any, sources: Any) -> Any:
+    def gradient(self, target: Any, sources: Any, **options: Any) -> Any:
         """Returns gradients in the structure of `sources`, as `tf.GradientTape` does.
 
         Args:
             target: A tensor computed inside the tape.
             sources: Variables or tensors, in any structure.
+            **options: On TensorFlow, further arguments of `tf.GradientTape.gradient`.
         """
         native = self._entered()
-        found = native.native_gradient(target, keras.tree.flatten(sources))
+        found = native.native_gradient(target, keras.tree.flatten(sources), **options)
         return keras.tree.pack_sequence_as(sources, found)
 
     def gradients(
@@ -247,6 +248,12 @@ def _require_number(target: Any) -> None:
             "`target` must be a tensor computed inside the tape. Received: "
             f"{target!r} of type {type(target).__name__}."
         )
+    if "float" not in keras.backend.standardize_dtype(target.dtype):
+        raise TargetError(
+            "`target` must be a floating-point number. Received: dtype "
+            f"{keras.backend.standardize_dtype(target.dtype)}, which has no gradient. "
+            "Use the score instead of the predicted class."
+        )
     if math.prod(tuple(shape)) != 1:
         raise TargetError(
             f"`target` must be one number. Received: shape {tuple(shape)}. Reduce it "
@@ -255,10 +262,11 @@ def _require_number(target: Any) -> None:
 
 
 def _plain(native: Any, target: Any, variables: Any) -> list[Entry]:
-    if not isinstance(variables, Mapping) or not variables:
+    named = isinstance(variables, Mapping) and len(variables) > 0
+    if not named or not all(isinstance(name, str) for name in variables):
         raise GradwatchError(
             "`variables` must be a dict of names and variables or tensors. Received: "
-            f"{type(variables).__name__ if variables else 'nothing'}. Write "
+            f"an object of type {type(variables).__name__}, empty or otherwise. Write "
             "`tape.gradients(target, {'w': w})`, or `tape.gradient(target, [w])` for a "
             "list."
         )

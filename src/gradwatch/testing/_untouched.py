@@ -42,7 +42,7 @@ def assert_untouched(model: keras.Model) -> Iterator[None]:
     >>> with testing.assert_untouched(model):
     ...     model.layers[0].trainable = False
     Traceback (most recent call last):
-    AssertionError: `model.layers[0]...trainable` was True and is False...
+    AssertionError: `model...trainable` was True and is False.
 
     Args:
         model: A built model; the first use of an unbuilt one does change it.
@@ -121,7 +121,6 @@ class _Seen:
             for name, value in vars(item).items():
                 yield f"{path}.{name}", value
         elif isinstance(item, Mapping):
-            self.facts[f"keys of {path}"] = [*map(repr, item)]
             for key, value in item.items():
                 yield f"{path}[{key!r}]", value
         elif isinstance(item, list | tuple):
@@ -162,8 +161,12 @@ def _array(value: np.ndarray) -> tuple[Any, ...]:
 
 
 def _set(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Keras does not tell None from absent: a scope that was left leaves None."""
-    return {name: value for name, value in state.items() if value is not None}
+    """Keras takes absent for empty: a scope that was left leaves None or a list."""
+    return {
+        name: value
+        for name, value in state.items()
+        if value is not None and not (isinstance(value, list | dict) and not value)
+    }
 
 
 def _settings() -> dict[str, Any]:

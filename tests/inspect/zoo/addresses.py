@@ -20,9 +20,9 @@ def sublayers(layer):
     """The layers right below a layer, by name."""
     found = []
     for child in [*getattr(layer, "_operations", []), *getattr(layer, "_layers", [])]:
-        if not isinstance(child, keras.layers.InputLayer):
-            if not any(child is other for other in found):
-                found.append(child)
+        known = any(child is other for other in found)
+        if not known and not isinstance(child, keras.layers.InputLayer):
+            found.append(child)
     names = []
     for child in found:
         count = sum(other.name == child.name for other in found[: len(names)])

@@ -105,7 +105,7 @@ def is_float(tensor):
     return "float" in keras.backend.standardize_dtype(tensor.dtype)
 
 
-# the recipe of each framework, as its own guide writes it ------------------------------
+# the recipe of each framework, as its own guide writes it -----------------------------
 
 
 def hand_written(model, x, y, training=True):

@@ -12,7 +12,7 @@ from gradwatch.testing import assert_untouched
 
 from .addresses import weight_at
 from .cases import CASES
-from .frameworks import BACKEND, array, quick_compilation
+from .frameworks import BACKEND, array, quick_compilation, tensors
 from .looks import prepared
 
 KINDS = [
@@ -62,14 +62,14 @@ def not_applied(model, gradients, before):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_training_step_takes_away_exactly_these_gradients(name):
-    """Dropout masks, batch statistics, regularisers, loss weights and scale included."""
+    """With dropout masks, batch statistics, regularisers, loss weights and scale."""
     if BACKEND == "torch" and "stateful" in CASES[name].tags:
         pytest.skip("On torch, Keras 3.15 cannot train a stateful RNN.")
     model, x, y = prepared(name)
     with assert_untouched(model):
         gradients = gw.gradients(model, x, y)
     before = values(model)
-    loss = model.train_on_batch(x, y)
+    loss = model.train_on_batch(tensors(x), tensors(y))
     assert float(array(gradients.value)) == pytest.approx(
         float(np.ravel(loss)[0]), 1e-4
     )

@@ -19,7 +19,7 @@ from .frameworks import (
     quick_compilation,
     tensors,
 )
-from .looks import EVERYTHING, look, prepared, random_state
+from .looks import EVERYTHING, look, prepared
 
 FULL = named("half", "large")
 
@@ -72,7 +72,7 @@ def test_weights_and_inputs_equal_the_hand_written_recipe(name):
 
 @pytest.mark.parametrize("name", ["mixed_float16", "mixed_bfloat16"])
 def test_half_precision_equals_the_hand_written_recipe(name):
-    """The hand-written recipe does not scale the loss, so the gradients do not either."""
+    """The hand-written recipe does not scale the loss: gradients come unscaled."""
     model, x, y = prepared(name)
     gradients = gw.gradients(model, x, y, wrt=EVERYTHING)
     tolerance = 2e-3 if name == "mixed_float16" else 2e-2

@@ -37,10 +37,12 @@ class Tape:
         """Watches a plain tensor."""
         self.tape.watch(tensor)
 
-    def native_gradient(self, target: Tensor, sources: Sequence[Any]) -> list[Any]:
+    def native_gradient(
+        self, target: Tensor, sources: Sequence[Any], **options: Any
+    ) -> list[Any]:
         """Differentiates; sparse gradients come as `tf.IndexedSlices`."""
         native = [s.value if isinstance(s, keras.Variable) else s for s in sources]
-        return list(self.tape.gradient(target, native))
+        return list(self.tape.gradient(target, native, **options))
 
     def gradient(self, target: Tensor, sources: Sequence[Any]) -> list[Any]:
         """Differentiates; may be asked again."""

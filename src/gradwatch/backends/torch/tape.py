@@ -57,7 +57,16 @@ class Tape:
         finally:
             self._thaw(False)
 
-    native_gradient = gradient
+    def native_gradient(
+        self, target: Tensor, sources: Sequence[Any], **options: Any
+    ) -> list[Any]:
+        """As `gradient`; the further arguments of TensorFlow's have no meaning here."""
+        if options:
+            raise GradwatchError(
+                "`tape.gradient` takes further arguments on TensorFlow only. Received: "
+                f"{', '.join(options)}. Leave them out."
+            )
+        return self.gradient(target, sources)
 
     def detached(self, target: Tensor) -> Tensor:
         """Returns the value of the target."""

@@ -16,7 +16,7 @@ from keras.src.trainers.data_adapters.data_adapter_utils import (
 )
 
 from .._errors import TargetError
-from ._target import Setting, Target, Tensor
+from ._target import Setting, Target, Tensor, weakly
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,11 +46,15 @@ class Loss(Target):
     def key(self) -> Hashable:
         """The loss function; weights are data."""
         function: Any = self.function
-        try:
-            hash(function)
-        except TypeError:  # a dict or list of losses: told apart by identity
+        if keras.tree.is_nested(function):  # told apart by identity
             function = id(function)
+        elif callable(function):
+            function = weakly(function)
         return ("loss", function, self.sample_weight is None, not self.class_weight)
+
+    def kept(self) -> Any:
+        """A structure of losses."""
+        return self.function if keras.tree.is_nested(self.function) else None
 
     def arrays(self, y: Any, batch_size: int) -> dict[str, Any]:
         """The weight of each example."""

@@ -20,6 +20,7 @@ from ._target import (
     named_outputs,
     one_number,
     require_float,
+    weakly,
 )
 
 
@@ -166,7 +167,7 @@ class Function(Target):
 
     def key(self) -> Hashable:
         """The function itself: another function is another pass."""
-        return ("function", self.function)
+        return ("function", weakly(self.function))
 
     def value(self, setting: Setting) -> Tensor:
         """What the function gives, if that is one number."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,6 +46,10 @@ class Target(ABC):
     def key(self) -> Hashable:
         """Tells targets apart that need a compiled pass of their own."""
 
+    def kept(self) -> Any:
+        """What the key names by its identity, and so must outlive it."""
+        return None
+
     def arrays(self, y: Any, batch_size: int) -> dict[str, Any]:
         """The part of the target that changes from call to call, as data."""
         del y, batch_size
@@ -60,6 +65,16 @@ class Target(ABC):
 
     @abstractmethod
     def __str__(self) -> str: ...
+
+
+def weakly(function: Any) -> Hashable:
+    """Returns a key for a function that does not keep it, nor what it holds, alive."""
+    try:
+        if hasattr(function, "__self__"):
+            return weakref.WeakMethod(function)
+        return weakref.ref(function)
+    except TypeError:  # built-in functions live for ever anyway
+        return ("kept", function)
 
 
 def graph_output_names(model: Any) -> list[str] | None:

@@ -144,6 +144,16 @@ def masked_embedding() -> Built:
     return compiled(model, loss=from_logits()), x, whole_numbers(3)
 
 
+def masked_labels() -> Built:
+    """A label for each step: the mask reaches the loss, which leaves padding out."""
+    inputs = keras.Input((STEPS,), dtype="int32")
+    x = layers.Embedding(7, 4, mask_zero=True, name="embed")(inputs)
+    x = layers.LSTM(3, return_sequences=True, name="lstm")(x)
+    model = keras.Model(inputs, layers.Dense(3, name="head")(x), name="masked_labels")
+    x = np.array([[1, 2, 2, 0], [3, 0, 0, 0], [4, 1, 6, 2]], "int32")
+    return compiled(model, loss=from_logits()), x, whole_numbers(3, STEPS)
+
+
 def embedding() -> Built:
     """Tokens that repeat, so that rows of the gradient add up, and never-used ones."""
     inputs = keras.Input((STEPS,), dtype="int32")
@@ -227,6 +237,7 @@ KINDS = (
     unrolled,
     masked,
     masked_embedding,
+    masked_labels,
     embedding,
     tied_embedding,
     attention,

@@ -12,7 +12,7 @@ from gradwatch.testing import assert_untouched
 
 from .addresses import weight_at
 from .cases import CASES
-from .frameworks import BACKEND, array, quick_compilation, tensors
+from .frameworks import BACKEND, array, as_it_was, quick_compilation, tensors
 from .looks import prepared
 
 KINDS = [
@@ -21,6 +21,7 @@ KINDS = [
     "returns_its_input",
     "lstm_dropout",
     "embedding",
+    "masked_labels",
     "siamese",
     "list_outputs",
     "dict_outputs",
@@ -118,6 +119,97 @@ def test_class_weights_count_as_in_fit():
     before = values(model)
     settings = {"batch_size": len(x), "shuffle": False, "verbose": 0}
     model.fit(x, y, class_weight=weights, epochs=1, **settings)
+    assert not_applied(model, gradients, before) == []
+
+
+def test_a_fixed_loss_scale_is_taken_out_again():
+    """As the optimizer does before it applies the gradients."""
+    model, x, y = prepared("mlp")
+    optimizer = keras.optimizers.SGD(1.0, loss_scale_factor=512.0)
+    model.compile(optimizer=optimizer, loss=model.loss)
+    gradients = gw.gradients(model, x, y)
+    before = values(model)
+    model.train_on_batch(x, y)
+    assert not_applied(model, gradients, before) == []
+
+
+def test_a_loss_made_of_added_losses_only_counts_as_in_training():
+    """Compiled without a loss: what the layers add is all there is."""
+    model, x, _ = prepared("added_loss")
+    model.compile(optimizer=keras.optimizers.SGD(1.0))
+    gradients = gw.gradients(model, x)
+    before = values(model)
+    model.train_on_batch(tensors(x))
+    assert set(before) - set(gradients) == {"head/kernel", "head/bias"}
+    assert {r.cause for r in gradients.missing.values()} == {"other_output"}
+    before = {name: before[name] for name in gradients}
+    assert not_applied(model, gradients, before) == []
+
+
+def test_an_output_without_a_loss_has_no_gradient():
+    """`loss=[…, None]`: training leaves that head alone, and a reason says why."""
+    model, x, y = prepared("list_outputs")
+    model.compile(optimizer=keras.optimizers.SGD(1.0), loss=[model.loss[0], None])
+    gradients = gw.gradients(model, x, y)
+    before = values(model)
+    model.train_on_batch(x, y)
+    assert set(before) - set(gradients) == {"place/kernel", "place/bias"}
+    assert gradients.missing["place/kernel"].cause == "other_output"
+    before = {name: before[name] for name in gradients}
+    assert not_applied(model, gradients, before) == []
+
+
+class Noise(keras.layers.Layer):
+    """Draws from the generator that Keras makes when it is first needed."""
+
+    def call(self, x, training=False):
+        return x + keras.random.normal(keras.ops.shape(x)) if training else x
+
+
+@pytest.mark.skipif(BACKEND == "jax", reason="There, Keras asks for a seed generator.")
+@pytest.mark.parametrize("before_look", [True, False])
+def test_unseeded_noise_is_foreseen(before_look):
+    """Also when looking comes first, and Keras has no generator of its own yet."""
+    model = keras.Sequential(
+        [
+            keras.Input((4,)),
+            keras.layers.Dense(5, name="dense"),
+            Noise(name="noise"),
+            keras.layers.Dense(2, name="head"),
+        ]
+    )
+    model.compile(optimizer=keras.optimizers.SGD(1.0), loss="mse")
+    x, y = np.ones((3, 4), "float32"), np.ones((3, 2), "float32")
+    if before_look:
+        keras.random.normal((1,))
+    with assert_untouched(model):
+        gradients = gw.gradients(model, x, y)
+    before = values(model)
+    model.train_on_batch(x, y)
+    assert not_applied(model, gradients, before) == []
+
+
+def test_a_layer_that_assigns_to_its_weight_counts_as_in_training():
+    """Spectral normalisation first divides the kernel, then the step is taken."""
+    inner = keras.layers.Dense(5, name="dense")
+    model = keras.Sequential(
+        [
+            keras.Input((4,)),
+            keras.layers.SpectralNormalization(inner, name="spectral"),
+            keras.layers.Dense(2, name="head"),
+        ]
+    )
+    model.compile(optimizer=keras.optimizers.SGD(1.0), loss="mse")
+    rng = np.random.default_rng(0)
+    x, y = (rng.normal(size=(3, n)).astype("float32") for n in (4, 2))
+    with assert_untouched(model):
+        gradients = gw.gradients(model, x, y)
+    before = values(model)
+    if BACKEND != "jax":  # whose trainer drops what a layer assigns to its weights
+        with as_it_was(model):
+            model(x, training=True)
+            before = values(model)
+    model.train_on_batch(x, y)
     assert not_applied(model, gradients, before) == []
 
 

@@ -119,7 +119,10 @@ def report(title, table):
     for name, row in table.items():
         limit = LIMITS.get(name)
         verdict = "" if limit is None else f"   limit {limit}"
-        print(f"  {name:34s} {row['ms']:9.2f} ms   {row['ratio']:6.3f} ×{verdict}")
+        print(
+            f"  {name:34s} {row['ms']:9.2f} ms   {row['ratio']:6.3f} ×   "
+            f"processor {row['cpu_ratio']:6.3f} ×{verdict}"
+        )
 
 
 def main():

@@ -178,7 +178,7 @@ def test_a_function_called_twice_is_followed_call_by_call():
     inputs = keras.Input((WIDTH,))
     one, two = dense("one")(inputs), dense("two")(inputs)
     gelu = lambda x: ops.gelu(ops.log_softmax(x))  # noqa: E731
-    left = do(lambda x: gelu(ops.stop_gradient(x)), "left")(one)
+    left = do(lambda x: ops.stop_gradient(gelu(x)), "left")(one)
     right = do(gelu, "right")(two)
     # Not the mean: a softmax does not care for what all have in common.
     model = keras.Model(inputs, layers.Add(name="add")([left, right]))
@@ -395,13 +395,18 @@ def test_moving_averages_are_not_on_the_path_while_training():
 
 
 class Optional(keras.Model):
-    """`extra_dense` runs in training only, `block` never."""
+    """`extra_dense` runs in training only, `block` and `ext` never."""
 
     def __init__(self):
         super().__init__(name="optional")
-        self.extra, self.more = dense("extra"), dense("extra_dense")
+        self.extra, self.more, self.ext = (
+            dense("extra"),
+            dense("extra_dense"),
+            dense("ext"),
+        )
         self.block = chain(dense("first"), name="block")
         self.more.build((None, WIDTH))
+        self.ext.build((None, WIDTH))
 
     def call(self, x, training=False):
         x = self.extra(x)
@@ -415,10 +420,11 @@ def optional():
 
 
 def test_a_layer_that_did_not_run_is_named():
-    """Its weights and its output say so; a longer name is not taken for a shorter."""
+    """Its weights and its output say so; no name is taken for a longer or shorter."""
     found = look(optional())
-    for name in ("extra_dense", "extra_dense/kernel", "extra_dense/bias"):
-        assert found[name] == "not_called @extra_dense"
+    for layer in ("extra_dense", "ext"):
+        for name in (layer, f"{layer}/kernel", f"{layer}/bias"):
+            assert found[name] == f"not_called @{layer}"
     for name in ("block/first", "block/first/bias"):
         assert found[name] == "not_called @block/first"
     assert found["block"] == "not_called @block"

@@ -153,6 +153,54 @@ def test_a_cut_inside_a_loop_is_found(unroll, compiled):
     }
 
 
+class DelayCell(StopCell):
+    """What goes in comes out one step later: only the state leads to the output."""
+
+    def __init__(self, stop, **options):
+        super().__init__(**options)
+        self.stop = stop
+
+    def call(self, x, states):
+        later = self.inner(x)
+        return states[0], [ops.stop_gradient(later) if self.stop else later]
+
+
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "eager"])
+@pytest.mark.parametrize("stop", [False, True], ids=["open", "cut"])
+def test_a_path_from_one_round_of_a_loop_to_the_next_is_followed(stop, compiled):
+    """Open it has a gradient; cut, the place is inside the cell."""
+    model = chain(
+        dense("pre"),
+        layers.RNN(DelayCell(stop, name="cell"), name="rnn"),
+        shape=SEQUENCE.shape[1:],
+    )
+    found = ask(model, gw.weights(), compiled=compiled)
+    names = ["pre/kernel", "pre/bias", "rnn/cell/inner/kernel", "rnn/cell/inner/bias"]
+    if not stop:
+        assert list(found) == names
+        assert all(np.any(gradient) for gradient in found.to_numpy().values())
+        return
+    assert list(found.missing) == names
+    assert {(r.cause, r.place) for r in found.missing.values()} == {
+        ("stop_gradient", "rnn/cell")
+    }
+
+
+def test_stacked_cells_show_every_step():
+    """Each of several cells is called once for each step, no probe counted."""
+    cells = [layers.SimpleRNNCell(WIDTH, name=f"cell{n}") for n in (1, 2)]
+    stacked = layers.StackedRNNCells(cells, name="stack")
+    model = chain(
+        layers.RNN(stacked, unroll=True, name="rnn"), shape=SEQUENCE.shape[1:]
+    )
+    found = ask(model, gw.activations("rnn/**"))
+    names = {*found, *found.missing}
+    calls = {name.partition("[")[0] for name in names}
+    for cell in ("", "/cell1", "/cell2"):
+        mine = {c for c in calls if c.startswith(f"rnn/stack{cell}@")}
+        assert mine == {f"rnn/stack{cell}@{n}" for n in range(1, STEPS + 1)}
+
+
 def test_the_inner_layer_of_time_distributed_shows_its_steps():
     """`TimeDistributed` calls its layer once for each step, in plain sight."""
     inner = layers.TimeDistributed(dense("inner"), name="each")

@@ -221,6 +221,35 @@ def test_gradients_of_a_loop_with_backward_are_the_same():
 
 
 @on_torch
+def test_a_question_after_the_update_comes_too_late():
+    """torch's graph holds the weights themselves; the error says to ask before."""
+    import torch
+
+    model = mlp()
+    with gw.Tape(model) as tape:
+        loss = torch.mean(model(torch.tensor(X)) ** 2)
+    kernel = model.get_layer("head").kernel.value
+    with torch.no_grad():
+        kernel += 1.0
+    with pytest.raises(gw.GradwatchError, match=r"asked before the weights change"):
+        tape.gradients(loss)
+
+
+@on_tensorflow
+def test_a_question_after_the_update_is_about_the_recorded_pass():
+    """TensorFlow's tape remembers the values it saw."""
+    import tensorflow as tf
+
+    model = mlp()
+    with gw.Tape(model) as tape:
+        loss = tf.reduce_mean(model(tf.constant(X)) ** 2)
+    before = tape.gradients(loss).to_numpy()
+    model.get_layer("head").kernel.assign_add(np.ones((4, 2)))
+    for name, gradient in tape.gradients(loss).to_numpy().items():
+        np.testing.assert_array_equal(gradient, before[name])
+
+
+@on_torch
 def test_a_frozen_parameter_stays_out_of_backward():
     """Asked for by name, it has a gradient; `backward` leaves it alone."""
     model = mlp()

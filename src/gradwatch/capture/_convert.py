@@ -109,6 +109,12 @@ def batch_size(structure: Any, argument: str) -> int:
                 f"`{argument}` must have a batch axis. Received: a single number. "
                 f"Write `np.asarray([{argument}])` for a batch of one."
             )
+        if tensor.shape[0] is None:
+            raise GradwatchError(
+                f"`{argument}` must have a known number of examples. Received: shape "
+                f"{tuple(tensor.shape)} inside a `tf.function`. Call it outside, or "
+                "use `gradwatch.Tape`."
+            )
         sizes.add(int(tensor.shape[0]))
     if len(sizes) > 1:
         raise GradwatchError(

@@ -138,7 +138,7 @@ class Engine:
             absent(program.selection, tree, runner.facts),
             current().raw_state(layers),
             {name: node.variable for name, node in tree.weights.items()},
-            (list(model.variables), target.kept()),
+            (list(model.variables), target.kept(), program.unlisted),
             _marks(model),
         )
         if runner.compiled:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import random
 from collections.abc import Iterator
 from typing import Any
 
 import keras
 from keras.src.backend import compute_output_spec
 from keras.src.backend.common import global_state
+from keras.src.random.seed_generator import global_seed_generator
 
 from ..backends import current
 from ..select import Tree
@@ -25,6 +27,11 @@ def untouched(tree: Tree) -> Iterator[None]:
     before = [_notes(layer) for layer in layers]
     counters = dict(global_state.get_global_attribute(_NAMES, {}))
     deferred = global_state.get_global_attribute(_DEFERRED)
+    chance = random.getstate()
+    seeded = global_state.get_global_attribute(_SEEDS)
+    if seeded is None:
+        # Keras makes it on first use: inside the pass it would never get a value.
+        global_seed_generator()
     for layer in layers:
         layer.__dict__["_remat_mode"] = None
     try:
@@ -42,10 +49,14 @@ def untouched(tree: Tree) -> Iterator[None]:
             and global_state.get_global_attribute(_DEFERRED) is not None
         ):
             delattr(global_state.GLOBAL_STATE_TRACKER, _DEFERRED)
+        if seeded is None:
+            delattr(global_state.GLOBAL_STATE_TRACKER, _SEEDS)
+        random.setstate(chance)
 
 
 _NAMES = "object_name_uids"
 _DEFERRED = "uninitialized_variables"
+_SEEDS = "global_seed_generator"
 
 # Changed in place by Keras, so that keeping the object is not enough.
 _CHANGED_IN_PLACE = ("_losses", "_losses_override", "_loss_ids", "_tracked")

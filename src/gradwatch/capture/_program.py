@@ -9,7 +9,7 @@ from typing import Any
 import keras
 
 from .._errors import AddressError
-from ..backends import Outcome, Recorder, Tensor
+from ..backends import Outcome, Recorder, Tensor, current
 from ..select import Selection, Tree, matching_inputs
 from ..targets import Setting, Target, named_outputs
 from ._batch import Batch
@@ -24,6 +24,20 @@ class _Scope(keras.StatelessScope):
     def __init__(self) -> None:
         super().__init__(collect_losses=True, initialize_variables=False)
         self.unlisted: list[Any] = []
+        self.leaves: dict[int, Tensor] = {}
+
+    def add_update(self, update: Any) -> None:
+        """Lets a forward pass assign to a weight as a training step would.
+
+        Where a step assigns for real (not on JAX), the assignment itself has no
+        gradient, and what is read afterwards counts as the weight.
+        """
+        variable, value = update
+        leaf = self.leaves.get(id(variable))
+        if leaf is not None and current().ASSIGNMENTS_CUT:
+            stop = keras.ops.stop_gradient
+            value = stop(value) + (leaf - stop(leaf))
+        super().add_update((variable, value))
 
     def get_current_value(self, variable: Any) -> Any:
         value = self.state_mapping.get(id(variable))
@@ -102,6 +116,7 @@ class ForwardPass:
             value = scope.state_mapping[id(node.variable)]
             marked = recorder.mark(leaf, value, keep=False)
             scope.state_mapping[id(node.variable)] = marked
+            scope.leaves[id(node.variable)] = marked
 
     def _mark_inputs(self, recorder: Recorder, x: Any) -> Any:
         if not self.selection.inputs:

@@ -192,7 +192,8 @@ class Session:
         if not keras.ops.is_tensor(tensor):
             return tensor
         dtype = keras.backend.standardize_dtype(tensor.dtype)
-        self.facts.specs[leaf] = (tuple(tensor.shape), dtype)
+        known = tuple(size for size in tensor.shape if size is not None)
+        self.facts.specs[leaf] = (known, dtype)
         if not self.recorder.is_dense(tensor) or "float" not in dtype:
             self.facts.not_float[leaf] = dtype
             return tensor

@@ -56,6 +56,9 @@ class Inspector:
         self.target = as_target(target, loss)
         self._engine = Engine(wrt, training=training, compiled=compiled)
 
+    def __repr__(self) -> str:
+        return f"<Inspector of {self.model.name!r}: {self.target}>"
+
     @property
     def num_traces(self) -> int:
         """How often the pass was traced so far; it grows with each new shape."""

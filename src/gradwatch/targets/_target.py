@@ -93,8 +93,13 @@ def named_outputs(model: Any, outputs: Any) -> dict[str, Tensor]:
     flat = keras.tree.flatten_with_path(outputs)
     from_graph = isinstance(names, list) and not isinstance(outputs, dict)
     if from_graph and len(names) == len(flat) == len(set(names)):
-        return {n: t for n, (_, t) in zip(names, flat, strict=True)}
-    return {"/".join(str(p) for p in path): tensor for path, tensor in flat}
+        named = {n: t for n, (_, t) in zip(names, flat, strict=True)}
+        return {n: t for n, t in named.items() if keras.ops.is_tensor(t)}
+    return {
+        "/".join(str(p) for p in path): tensor
+        for path, tensor in flat
+        if keras.ops.is_tensor(tensor)
+    }
 
 
 def choose(names: Sequence[str], which: str | int | None, argument: str) -> str:

@@ -93,7 +93,8 @@ class _Seen:
 
     def __init__(self) -> None:
         self.facts: dict[str, Any] = {}
-        self._known: set[int] = set()
+        # The objects too: the id of one that is gone would be used again.
+        self._known: dict[int, Any] = {}
 
     def look(self, path: str, item: Any) -> None:
         """Notes an object, and what belongs to it."""
@@ -114,12 +115,13 @@ class _Seen:
             self.facts[path] = _Same(item)
         if id(item) in self._known:
             return
-        self._known.add(id(item))
+        self._known[id(item)] = item
         if isinstance(item, keras.Variable):
             self.facts.update(_of_variable(path, item))
         elif isinstance(item, _OPENED):
-            for name, value in vars(item).items():
-                yield f"{path}.{name}", value
+            # Public attributes first: the path people know is the one that is named.
+            for name in sorted(vars(item), key=lambda name: name.startswith("_")):
+                yield f"{path}.{name}", vars(item)[name]
         elif isinstance(item, Mapping):
             for key, value in item.items():
                 yield f"{path}[{key!r}]", value
@@ -152,7 +154,10 @@ def _of_variable(path: str, variable: keras.Variable) -> Iterator[tuple[str, Any
     native = getattr(variable, "_value", None)
     yield f"{path}.value.requires_grad", getattr(native, "requires_grad", None)
     if getattr(native, "is_leaf", False):
-        yield f"{path}.value.grad", _Same(getattr(native, "grad", None))
+        left: Any = getattr(native, "grad", None)
+        if left is not None:
+            left = _array(np.asarray(keras.ops.convert_to_numpy(left)))
+        yield f"{path}.value.grad", left
 
 
 def _array(value: np.ndarray) -> tuple[Any, ...]:

@@ -8,14 +8,16 @@ away. Nothing of gradwatch is used: the disturbance is made by a tiny shadow of
 
 import contextlib
 import inspect
+import re
 import sys
 from collections import Counter
 
 import keras
 import numpy as np
 from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
+from keras.src.backend.common.stateless_scope import get_stateless_scope
 
-from .addresses import ACTIVATION, drawn, layer_at, weight_at
+from .addresses import ACTIVATION, drawn, layer_at, own_weights, weight_at
 from .frameworks import BACKEND, array, at_random_state, compile_function, tensors
 
 STEP = 1e-6
@@ -137,7 +139,7 @@ class Disturbed:
         remat = {layer: layer._remat_mode for layer in self.model._flatten_layers()}
         for layer in remat:
             layer._remat_mode = None
-        addresses = {ACTIVATION.fullmatch(name)["layer"] for name in self.names}
+        addresses = {tapped_layer(name) for name in self.names}
         counts = Counter()
         shadowed = []
         for address in sorted(addresses):
@@ -157,7 +159,10 @@ class Disturbed:
         original = layer.call
         signature = inspect.signature(original)
         probes = probing_calls(self.model, address)
-        several = any(name.startswith(f"{address}@") for name in self.names)
+        several = any(
+            name.startswith(f"{address}@") and "/" not in name[len(address) :]
+            for name in self.names
+        )
 
         def call(*args, **kwargs):
             if only_for_shapes():
@@ -172,10 +177,23 @@ class Disturbed:
                 bound.arguments[name] = self.each(
                     f"{place}:input{part}", bound.arguments[name]
                 )
-            outputs = original(*bound.args, **bound.kwargs)
+            with self.own_weights(layer, f"{address}@{number}"):
+                outputs = original(*bound.args, **bound.kwargs)
             return self.each(place, outputs)
 
         return call
+
+    @contextlib.contextmanager
+    def own_weights(self, layer, place):
+        """Disturbs the weights of a layer during one of its calls, `dense@2/kernel`."""
+        mapping = get_stateless_scope().state_mapping
+        before = dict(mapping)
+        if isinstance(layer, keras.Layer):
+            for name, variable in own_weights(layer).items():
+                value = mapping.get(id(variable))
+                mapping[id(variable)] = self.disturb(f"{place}/{name}", value)
+        yield
+        mapping.update(before)
 
     def tensor_arguments(self, arguments):
         """The arguments that hold tensors; a single one is not told apart by name."""
@@ -194,6 +212,13 @@ class Disturbed:
             for path, tensor in flat
         ]
         return keras.tree.pack_sequence_as(structure, moved) if flat else structure
+
+
+def tapped_layer(name):
+    """The layer of an activation, or of a weight in one call: `dense@2/kernel`."""
+    if re.search(r"@\d+/[^/]+$", name):
+        return name.rpartition("@")[0]
+    return ACTIVATION.fullmatch(name)["layer"]
 
 
 # calls whose result is thrown away ----------------------------------------------------

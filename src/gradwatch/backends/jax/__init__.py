@@ -8,6 +8,7 @@ from .state import raw_state as raw_state
 from .state import restored as restored
 from .state import synchronise as synchronise
 
+ASSIGNMENTS_CUT = False
 PROBES_RNN_CELLS = False
 Tape = None
 """JAX differentiates functions; there is nothing a tape could record."""

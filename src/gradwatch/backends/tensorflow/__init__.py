@@ -9,4 +9,5 @@ from .state import restored as restored
 from .state import synchronise as synchronise
 from .tape import Tape as Tape
 
+ASSIGNMENTS_CUT = True
 PROBES_RNN_CELLS = True

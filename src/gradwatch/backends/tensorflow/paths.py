@@ -67,6 +67,8 @@ def _draw(
         for output in op.outputs if not bodies else ():
             cut = _cut(op, output, place)
             read = [tensor.ref() for tensor in inputs]
+            if op.type == "IdentityN":  # each output is one input
+                read = [inputs[output.value_index].ref()]
             steps.append((when, Step(read, output.ref(), cut)))
 
 

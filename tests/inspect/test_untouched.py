@@ -97,6 +97,66 @@ def test_looking_does_not_change_the_training_that_follows():
         np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.skipif(keras.backend.backend() == "jax", reason="JAX has no such state")
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "eager"])
+def test_state_that_keras_does_not_know_is_put_back(compiled):
+    """A raw `tf.Variable`, or the buffers of a torch module, after every look."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        class Counts(layers.Layer):
+            def __init__(self, **options):
+                super().__init__(**options)
+                self.count = tf.Variable(0.0, trainable=False)
+
+            def call(self, x):
+                self.count.assign_add(1.0)
+                return x + 0.0 * self.count
+
+        layer = Counts(name="raw")
+        state = lambda: [array(layer.count)]  # noqa: E731
+    else:
+        import torch
+
+        module = torch.nn.BatchNorm1d(WIDTH)
+        layer = layers.TorchModuleWrapper(module, name="raw")
+        state = lambda: [array(b).copy() for b in module.buffers()]  # noqa: E731
+    model = chain(layer, dense("b", 2))
+    before = state()
+    inspect = gw.Inspector(
+        model, target=gw.mean_output(), training=True, compiled=compiled
+    )
+    for _ in range(3):
+        inspect(X)
+        for old, new in zip(before, state(), strict=True):
+            np.testing.assert_array_equal(old, new)
+    model(X, training=True)
+    assert any(
+        not np.array_equal(a, b) for a, b in zip(before, state(), strict=True)
+    ), "the layer does have state that moves"
+
+
+def test_the_random_streams_of_the_process_do_not_move():
+    """What NumPy, Python and the backend draw next is what they would have drawn."""
+    import random
+
+    model = noisy()
+
+    def draws(look):
+        keras.utils.set_random_seed(11)
+        if look:
+            for compiled in (True, False):
+                gw.gradients(model, X, Y, wrt=EVERYTHING, compiled=compiled)
+        return (
+            np.random.random(),  # noqa: NPY002 - the stream everybody shares
+            random.random(),
+            array(keras.random.normal((3,))).tolist(),
+        )
+
+    draws(True)  # what is compiled once is compiled now
+    assert draws(True) == draws(False)
+
+
 class Interrupted(layers.Layer):
     """Raises anything on demand, in the forward pass only."""
 

@@ -148,7 +148,7 @@ def test_the_random_streams_of_the_process_do_not_move():
             for compiled in (True, False):
                 gw.gradients(model, X, Y, wrt=EVERYTHING, compiled=compiled)
         return (
-            np.random.random(),  # noqa: NPY002 - the stream everybody shares
+            np.random.random(),
             random.random(),
             array(keras.random.normal((3,))).tolist(),
         )

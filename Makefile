@@ -64,7 +64,8 @@ types: $(VENV)/test.stamp ## Type-check the package, strictly.
 suite: $(VENV)/test.stamp ## Run the tests, examples and docstrings on each backend.
 	@failed=; for backend in $(BACKENDS); do \
 	  echo "== suite on $$backend"; \
-	  KERAS_BACKEND=$$backend $(BIN)/python -m pytest -q -n $(JOBS) $(PYTEST_ARGS) \
+	  KERAS_BACKEND=$$backend $(BIN)/python -m pytest -q -n $(JOBS) \
+	    --dist loadgroup $(PYTEST_ARGS) \
 	    || failed="$$failed $$backend"; \
 	done; \
 	test -z "$$failed" || { echo "make suite: failed on$$failed."; exit 1; }

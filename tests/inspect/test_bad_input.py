@@ -100,9 +100,11 @@ def test_a_number_is_no_batch(model):
 
 
 def test_an_axis_that_keras_would_add_or_drop_is_let_through():
-    """Keras takes (batch,) for (batch, 1), so does the check."""
-    model = chain(dense("a"), shape=(1,))
-    assert len(gw.gradients(model, np.ones(BATCH), target=gw.mean_output())) == 2
+    """Keras takes (batch,) for (batch, 1) and the other way round; so do we."""
+    narrow = chain(dense("a"), shape=(1,))
+    assert len(gw.gradients(narrow, np.ones(BATCH), target=gw.mean_output())) == 2
+    wide = chain(dense("a"))
+    assert len(gw.gradients(wide, X[..., None], target=gw.mean_output())) == 2
 
 
 @pytest.mark.parametrize("x", [X[:0], [], {}, None, [None]], ids=repr)

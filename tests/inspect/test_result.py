@@ -474,6 +474,27 @@ def test_the_plot_is_a_figure(cut):
     assert ax.lines or ax.collections or ax.patches
 
 
+def test_the_plot_runs_along_the_depth():
+    """In the order of computation, which is not that of creation here."""
+
+    class Backwards(keras.Model):
+        def __init__(self):
+            super().__init__(name="backwards")
+            self.last, self.first = dense("last"), dense("first")
+
+        def call(self, x):
+            return self.last(self.first(x))
+
+    (ax,) = ask(Backwards()).plot().axes
+    names = [t.get_text() for t in (*ax.get_xticklabels(), *ax.get_yticklabels())]
+    shown = [name for name in names if name and "$" not in name]
+    assert shown == [
+        "inputs",
+        *("first/kernel", "first/bias", "last/kernel", "last/bias"),
+        *("first", "last"),
+    ]
+
+
 def test_the_plot_needs_axes(cut):
     """Anything else is refused in words."""
     with pytest.raises(

@@ -139,6 +139,25 @@ def test_a_gradient_tape_inside_a_tape_gives_second_derivatives():
 
 
 @on_tensorflow
+def test_weights_used_outside_the_block_are_explained():
+    """A loss from before, or after, the block: the sentence says where it belongs."""
+    import tensorflow as tf
+
+    model = mlp()
+    early = tf.reduce_mean(model(tf.constant(X)))
+    with gw.Tape(model) as tape:
+        pass
+    reasons = tape.gradients(early).missing.values()
+    assert {reason.cause for reason in reasons} == {"not_called"}
+    assert all("inside the `with` block" in str(reason) for reason in reasons)
+    with gw.Tape(model) as tape:
+        out = model(tf.constant(X))
+    reasons = tape.gradients(tf.reduce_mean(out)).missing.values()
+    assert {reason.cause for reason in reasons} == {"not_on_path"}
+    assert all("inside the `with` block" in str(reason) for reason in reasons)
+
+
+@on_tensorflow
 def test_gradient_passes_the_words_of_tensorflow_on():
     """`unconnected_gradients` is what a loop may have asked `tf.GradientTape`."""
     import tensorflow as tf

@@ -162,7 +162,9 @@ def test_plain_operations_of_a_functional_graph_have_addresses():
     hidden = ops.tanh(dense("a")(inputs))
     model = keras.Model(inputs, dense("b")(ops.add(hidden, hidden)))
     kinds = {info.address: info.kind for info in gw.layers(model).infos}
-    assert kinds == {"a": "Dense", "tanh": "Tanh", "add": "Add", "b": "Dense"}
+    # Keras may number its nodes: a layer can have used the same operation before.
+    assert list(kinds) == [node.name for node in model.operations[1:]]
+    assert list(kinds.values()) == ["Dense", "Tanh", "Add", "Dense"]
 
 
 WEIRD = [

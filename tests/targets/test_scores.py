@@ -28,6 +28,12 @@ def model():
     return linear()
 
 
+@pytest.fixture(scope="module")
+def two():
+    """One model for all: what was compiled for one output is not used for another."""
+    return two_outputs()
+
+
 def ask(model, target, x=X, **options):
     wrt = [gw.weights(), gw.inputs()]
     return gw.gradients(model, x, target=target, wrt=wrt, **options)

@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pytest
 
 from gradwatch.testing import Case, zoo
 
@@ -12,7 +13,7 @@ def bert():
 
     backbone = BertBackbone(
         vocabulary_size=11,
-        num_layers=2,
+        num_layers=1,
         num_heads=2,
         hidden_dim=6,
         intermediate_dim=8,
@@ -40,3 +41,13 @@ CASES = {**zoo(), "bert": Case("bert", bert, bert.__doc__, frozenset({"random"})
 def named(*without):
     """The names of all cases that have none of these tags."""
     return [name for name, case in CASES.items() if not case.tags & set(without)]
+
+
+def each(names):
+    """Parametrises a test by kind of model.
+
+    With `--dist loadgroup`, the tests of one kind run in one process, where they share
+    what was compiled for it.
+    """
+    params = [pytest.param(n, marks=pytest.mark.xdist_group(n), id=n) for n in names]
+    return pytest.mark.parametrize("name", params)

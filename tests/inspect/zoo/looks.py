@@ -10,6 +10,7 @@ import keras
 import numpy as np
 
 import gradwatch as gw
+from gradwatch.testing import assert_untouched
 
 from .addresses import fill
 from .cases import CASES
@@ -32,7 +33,10 @@ class Look:
     x: Any
     y: Any
     gradients: gw.Gradients
+    again: gw.Gradients
     random_state: Any
+    trace: str
+    """What looking left behind; empty if nothing."""
 
 
 def prepared(name):
@@ -70,9 +74,7 @@ def plain_initial_values():
 def look(name):
     """The loss in training mode, as `fit` computes it."""
     with double_precision(), quick_compilation():
-        model, x, y = prepared(name)
-        state = random_state()
-        return Look(model, x, y, gw.gradients(model, x, y, wrt=EVERYTHING), state)
+        return looked(*prepared(name), wrt=EVERYTHING)
 
 
 @functools.cache
@@ -80,8 +82,18 @@ def look_at_waves(name):
     """A function of the outputs, in inference mode."""
     with double_precision(), quick_compilation():
         model, x, _ = prepared(name)
-        found = gw.gradients(model, x, target=waves, wrt=EVERYTHING)
-        return Look(model, x, None, found, None)
+        return looked(model, x, None, target=waves, wrt=EVERYTHING)
+
+
+def looked(model, x, y, **question):
+    """Looks twice: the second time with what was compiled the first time."""
+    state, trace = random_state(), ""
+    try:
+        with assert_untouched(model):
+            found = [gw.gradients(model, x, y, **question) for _ in range(2)]
+    except AssertionError as error:
+        trace = str(error)
+    return Look(model, x, y, *found, state, trace)
 
 
 def disturbed_loss(seen, shapes):

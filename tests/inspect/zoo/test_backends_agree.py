@@ -13,10 +13,11 @@ import pytest
 import gradwatch as gw
 
 from .addresses import drawn
+from .cases import each
 from .errors import MISTAKES, X, broken, message
 from .frameworks import array, double_precision, quick_compilation
 from .looks import EVERYTHING, prepared
-from .reference import FILE, KINDS, digest, load, record
+from .reference import FILE, KINDS, apart, digest, load, record
 
 REFERENCE = load()
 
@@ -43,29 +44,15 @@ def outside_loops(names, expected):
     return [name for name in names if not inside(name)]
 
 
-def apart(found, expected, tolerance):
-    """The names whose digests differ by more than rounding."""
-    return [
-        name
-        for name, numbers in found.items()
-        if not np.allclose(
-            numbers,
-            expected[name],
-            rtol=0,
-            # Projections of a gradient are of the size of its norm.
-            atol=tolerance * (3 * expected[name][0] + 1e-3),
-        )
-    ]
-
-
 def test_the_reference_knows_every_kind_and_every_mistake():
     """A new kind of model, or a new mistake, needs its line in the file."""
     assert list(REFERENCE["kinds"]) == KINDS
     assert list(REFERENCE["errors"]) == list(MISTAKES)
+    assert len(REFERENCE["mobilenet"]) == 158 + 1
     assert FILE.stat().st_size < 500_000
 
 
-@pytest.mark.parametrize("name", KINDS)
+@each(KINDS)
 def test_names_numbers_and_reasons_are_the_same_on_every_backend(name):
     """Names in the same order, numbers to seven digits, reasons word for word.
 
@@ -110,11 +97,9 @@ def test_half_precision_is_near_the_gradients_of_full_precision(name):
     half = gw.gradients(model, x, y)
     exact = gw.gradients(full, x, y, loss=model.loss)
     assert list(half) == list(exact)
-    for each in exact:
-        difference = array(half[each]) - array(exact[each])
-        assert (
-            0 < np.linalg.norm(difference) < 0.03 * np.linalg.norm(array(exact[each]))
-        )
+    for weight, gradient in exact.items():
+        difference = np.linalg.norm(array(half[weight]) - array(gradient))
+        assert 0 < difference < 0.03 * np.linalg.norm(array(gradient))
 
 
 @pytest.mark.parametrize("name", MISTAKES)

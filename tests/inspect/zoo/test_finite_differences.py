@@ -7,7 +7,7 @@ import pytest
 
 import gradwatch as gw
 
-from .cases import named
+from .cases import each, named
 from .frameworks import array, double_precision, quick_compilation
 from .looks import disturbed_loss, disturbed_waves, look, look_at_waves
 
@@ -52,7 +52,7 @@ def can_be_moved(row, seen):
     return reason is None or reason.cause == "not_on_path"
 
 
-@pytest.mark.parametrize("name", ALL)
+@each(ALL)
 def test_gradients_of_the_loss_are_what_finite_differences_measure(name):
     """Weights, inputs, and every tensor in and out of every call of every layer."""
     seen = look(name)
@@ -60,7 +60,7 @@ def test_gradients_of_the_loss_are_what_finite_differences_measure(name):
     assert faults(seen, disturbed_loss) == []
 
 
-@pytest.mark.parametrize("name", ALL)
+@each(ALL)
 def test_gradients_of_a_function_are_what_finite_differences_measure(name):
     """The same for a function of all outputs in inference mode."""
     seen = look_at_waves(name)
@@ -77,7 +77,7 @@ SHARED = {
 }
 
 
-@pytest.mark.parametrize("name", SHARED)
+@each(SHARED)
 def test_the_share_of_each_call_is_what_finite_differences_measure(name):
     """The weight is moved during one call only; the shares add up to the whole."""
     layer, calls = SHARED[name]
@@ -106,7 +106,7 @@ STEPS_OF = {
 }
 
 
-@pytest.mark.parametrize("name", STEPS_OF)
+@each(STEPS_OF)
 def test_a_cell_that_can_be_seen_is_counted_once_per_step(name):
     """Calls that a loop makes only to learn shapes are no steps."""
     found = look(name).gradients

@@ -8,7 +8,7 @@ from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
 import gradwatch as gw
 
 from .addresses import weight_at
-from .cases import CASES, named
+from .cases import CASES, each, named
 from .frameworks import (
     BACKEND,
     array,
@@ -20,6 +20,7 @@ from .frameworks import (
     tensors,
 )
 from .looks import EVERYTHING, look, prepared
+from .reference import apart, digest, load
 
 FULL = named("half", "large")
 
@@ -60,7 +61,7 @@ def alike(found, expected, tolerance):
     return np.linalg.norm(found - expected) <= allowed
 
 
-@pytest.mark.parametrize("name", [n for n in FULL if keras_can_train(n)])
+@each([n for n in FULL if keras_can_train(n)])
 def test_weights_and_inputs_equal_the_hand_written_recipe(name):
     """In float64, for the loss in training mode: to the last digits but a few."""
     with double_precision():
@@ -85,7 +86,10 @@ def test_mobilenet_equals_the_hand_written_recipe():
         model, x, y = prepared("mobilenet")
         gradients = gw.gradients(model, x, y, wrt=[gw.weights(), gw.inputs()])
         assert len(gradients) == 158 + 1
-        assert differences(model, gradients, hand_written(model, x, y), 1e-6) == []
+        found = {n: digest(n, g) for n, g in gradients.items()}
+        assert apart(found, load()["mobilenet"], 1e-5) == []
+        if BACKEND != "jax":  # where compiling it a second time takes half a minute
+            assert differences(model, gradients, hand_written(model, x, y), 1e-6) == []
 
 
 SPLITS = [("mlp", "narrow"), ("cnn", "relu"), ("lstm", "lstm"), ("masked", "dense")]

@@ -269,7 +269,7 @@ def test_a_forward_pass_outside_the_block_is_explained():
         pass
     reasons = tape.gradients(target).missing.values()
     assert {reason.cause for reason in reasons} == {"not_called"}
-    assert all("inside the `with` block" in str(reason) for reason in reasons)
+    assert all("inside" in str(reason) for reason in reasons)
 
 
 @has_tape

@@ -118,14 +118,22 @@ def test_state_that_keras_does_not_know_is_put_back(compiled):
     else:
         import torch
 
-        class Wrapped(layers.TorchModuleWrapper):
-            def compute_output_shape(self, input_shape):
-                return input_shape
-
         module = torch.nn.BatchNorm1d(WIDTH)
-        layer = Wrapped(module, name="raw")
+        layer = layers.TorchModuleWrapper(module, name="raw")
         state = lambda: [array(b).copy() for b in module.buffers()]  # noqa: E731
-    model = chain(layer, dense("b", 2))
+
+    class Around(keras.Model):
+        """Of which Keras need not know the shapes: a torch module cannot tell them."""
+
+        def __init__(self):
+            super().__init__()
+            self.raw, self.last = layer, dense("b", 2)
+
+        def call(self, x):
+            return self.last(self.raw(x))
+
+    model = Around()
+    model(X)
     before = state()
     inspect = gw.Inspector(
         model, target=gw.mean_output(), training=True, compiled=compiled

@@ -148,7 +148,8 @@ def with_grad(model, x, y, mode):
         )
         if model._compile_loss is None:
             return model.compute_loss(inputs, y, outputs)
-        return model._compile_loss(y, outputs) + sum(extra)
+        with keras.StatelessScope():  # The loss counts itself in metrics.
+            return model._compile_loss(y, outputs) + sum(extra)
 
     weights = [v.value for v in model.trainable_variables]
     value, (found, inputs) = jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))(

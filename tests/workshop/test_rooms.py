@@ -19,6 +19,10 @@ ROOMS = {
     "backends": {"keras"},  # and each file its own framework, see `allowed`
     "capture": {"keras", ".select", ".targets", ".backends"},
     "summarise": {"keras"},
+    "record": {
+        *(".summarise", "tensorboard", "google_crc32c"),
+        *("pandas", "pyarrow", "wandb", "mlflow"),  # each an extra
+    },
     "show": {".summarise", "rich", "matplotlib"},
     # On top of the engine: model + question → Gradients.
     "inspect": {

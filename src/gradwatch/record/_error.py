@@ -1,0 +1,31 @@
+"""What is wrong with a run, or with what is asked of it."""
+
+from __future__ import annotations
+
+from .._errors import GradwatchError
+
+
+class RunError(GradwatchError):
+    """A run cannot be read or exported; the message says what was found instead.
+
+    Example:
+    >>> from gradwatch.record import open_run
+    >>> try:
+    ...     open_run("nowhere")
+    ... except RunError as error:
+    ...     print(error)
+    `directory` must be the directory of a run. Received: 'nowhere', which does not
+    exist. Give the directory that the monitor was given.
+    """
+
+
+class MissingExtraError(RunError, ImportError):
+    """A library is needed that is not installed; the message names the extra."""
+
+
+def missing(library: str, extra: str, purpose: str) -> MissingExtraError:
+    """Returns the error for an optional library that could not be imported."""
+    return MissingExtraError(
+        f"{purpose} needs {library}, which is not installed. "
+        f'`pip install "gradwatch[{extra}]"` brings it.'
+    )

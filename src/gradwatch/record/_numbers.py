@@ -1,0 +1,44 @@
+"""The few numbers of a step that other tools draw as curves."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..summarise import COLUMNS, is_blank
+from ._layout import Record
+
+_NORM = COLUMNS.index("norm")
+_EXPONENT = COLUMNS.index("exponent")
+_SUFFIX = {"weight": "norm", "activation": "gradient_norm"}
+
+
+def numbers(record: Record) -> dict[str, float]:
+    """Returns headline and per-layer numbers by name; what was not measured is absent.
+
+    Example:
+    >>> from gradwatch.record import Layout, Record
+    >>> from gradwatch.summarise import COLUMNS, blank
+    >>> rows = blank((1, len(COLUMNS)))
+    >>> rows[0, COLUMNS.index("norm")] = 0.5
+    >>> layout = Layout(("conv1/kernel",), ("weight",), (9,))
+    >>> numbers(Record(0, layout, rows, None, {"global_norm": 0.5}))
+    {'gradients/global_norm': 0.5, 'conv1/kernel/norm': 0.5}
+    """
+    totals = record.totals
+    found = {}
+    if "global_norm" in totals:
+        found["gradients/global_norm"] = float(totals["global_norm"])
+    if "update_norm" in totals and totals.get("weight_norm", 0):
+        ratio = float(totals["update_norm"]) / float(totals["weight_norm"])
+        found["gradients/update_ratio"] = ratio
+    layout = record.layout
+    blank = is_blank(record.rows[:, [_NORM, _EXPONENT]])
+    for line, (name, kind) in enumerate(zip(layout.names, layout.kinds, strict=True)):
+        if kind in _SUFFIX and not blank[line, 0]:
+            norm = float(record.rows[line, _NORM])
+            if not blank[line, 1] and math.isfinite(record.rows[line, _EXPONENT]):
+                norm = float(np.ldexp(norm, int(record.rows[line, _EXPONENT])))
+            found[f"{name}/{_SUFFIX[kind]}"] = norm
+    return found

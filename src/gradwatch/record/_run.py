@@ -1,0 +1,203 @@
+"""A run that was read from disk: series of numbers by name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._errors import AddressError, closest, counted, quoted
+from ._blocks import gather, names, series
+from ._export import export, to_pandas
+from ._layout import KINDS
+from ._read import Contents, as_path, read_directory
+from ._series import Series, Totals, span, totals
+from ._text import newest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def open_run(directory: str | os.PathLike[str]) -> Run:
+    """Returns the run that a monitor wrote, or is writing, to a directory.
+
+    Example:
+    >>> from gradwatch.record import Layout, Record, RunWriter
+    >>> from gradwatch.summarise import COLUMNS, blank
+    >>> rows = blank((1, len(COLUMNS)))
+    >>> rows[0, COLUMNS.index("norm")] = 0.5
+    >>> layout = Layout(("dense/kernel",), ("weight",), (6,))
+    >>> with RunWriter("runs/c") as writer:
+    ...     writer.write(Record(0, layout, rows, None, {}))
+    >>> run = open_run("runs/c")
+    >>> run.names, run.steps.tolist(), run["dense/kernel"].norm.tolist()
+    (('dense/kernel',), [0], [0.5])
+
+    Args:
+        directory: What the monitor was given.
+
+    Raises:
+        RunError: If there is no run.
+    """
+    path = as_path(directory)
+    return Run(path, read_directory(path))
+
+
+class Run:
+    """A run as it was when it was read: a mapping from address to `Series`.
+
+    `run["conv1/kernel"]` is of a weight's gradient, `run["conv1"]` of an activation's
+    gradient, `run.activation("conv1")` of the activation itself. What is written later
+    is in `run.refresh()`. Where training was restarted at an earlier step, what it did
+    again supersedes what was there.
+
+    Attributes:
+        directory: Where it was read from.
+        names: The addresses of the weights, along the depth of the model.
+        activations: The addresses of the activations, likewise.
+        steps: The recorded steps.
+        totals: What is said of each step as a whole.
+        findings: What was found while it was written, each with its "step".
+        notes: Facts of the run as a whole.
+    """
+
+    def __init__(self, directory: Path, contents: Contents) -> None:
+        steps = dict(sorted(contents.steps.items()))
+        self.directory = directory
+        self._blocks = gather(steps)
+        self._known = {kind: names(self._blocks, (kind,)) for kind in KINDS}
+        self.names = self._known["weight"]
+        self.activations = names(self._blocks, ("activation", "value"))
+        self.steps: NDArray[np.int64] = np.array(list(steps), np.int64)
+        self.totals: Totals = totals({at: step.totals for at, step in steps.items()})
+        self.findings: tuple[dict[str, Any], ...] = tuple(
+            {"step": step, **finding} for step, finding in contents.findings
+        )
+        self.notes = contents.notes
+
+    # by name --------------------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> Series:
+        """Returns the series of a weight's or an activation's gradient.
+
+        `name` is its address, or a unique last part of it.
+        """
+        return self._find(name, ("weight", "activation"))
+
+    def activation(self, name: str) -> Series:
+        """Returns the series of an activation itself, not of its gradient."""
+        return self._find(name, ("value",))
+
+    def _find(self, name: str, kinds: tuple[str, ...]) -> Series:
+        for kind in kinds:
+            if name in self._known[kind]:
+                return series(self._blocks, (kind, name))
+        keys = [(kind, n) for kind in kinds for n in self._known[kind]]
+        ends = [key for key in keys if key[1].endswith(f"/{name}")]
+        if len(ends) == 1:
+            return series(self._blocks, ends[0])
+        raise AddressError(self._unknown(name, [n for _, n in keys], kinds, ends))
+
+    def _unknown(
+        self,
+        name: object,
+        known: list[str],
+        kinds: tuple[str, ...],
+        ends: list[tuple[str, str]],
+    ) -> str:
+        if ends:
+            meant = quoted([n for _, n in ends])
+            return (
+                "`name` must be an address, or a unique last part of one. Received: "
+                f"{name!r}, the last part of {len(ends)}: {meant}. Ask for one of them."
+            )
+        what = "an activation" if kinds == ("value",) else "a weight or an activation"
+        near = closest(str(name), known)
+        hint = f" Closest: {quoted(near)}." if near else ""
+        other = ""
+        if kinds == ("value",) and name in self:
+            other = f" Of {name!r} only the gradient was recorded: `run[{name!r}]`."
+        elif name in self.activations:
+            other = f" Of {name!r} only the value was: `run.activation({name!r})`."
+        return (
+            f"`name` must be {what} that was recorded. Received: {name!r}, none of the "
+            f"{counted(len(known), 'name')}.{other or hint} "
+            "`run.names` and `run.activations` list them all."
+        )
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._known["weight"] or name in self._known["activation"]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    # of the whole ---------------------------------------------------------------------
+
+    @property
+    def clipping_rate(self) -> float | None:
+        """The share of recorded updates that were clipped; `None` if none was seen.
+
+        Steps that only accumulate gradients, or that loss scaling skipped, are no
+        updates.
+        """
+        found = self.totals
+        updates = (found.update.filled(1.0) != 0) & (found.skipped.filled(0.0) == 0)
+        clipped = found.clipped[updates].compressed()
+        return float(np.mean(clipped != 0)) if len(clipped) else None
+
+    @property
+    def skipped_steps(self) -> NDArray[np.int64]:
+        """The recorded steps that loss scaling skipped."""
+        skipped: NDArray[np.bool_] = self.totals.skipped.filled(0.0) != 0
+        return self.steps[skipped]
+
+    @property
+    def overhead(self) -> dict[str, Any] | None:
+        """What watching cost, as the monitor noted it; `None` if it did not."""
+        return self.notes.get("overhead")
+
+    def refresh(self) -> Run:
+        """Returns the run as it is now; this one stays as it was."""
+        return open_run(self.directory)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Returns a table with a line for each step and name.
+
+        What was not measured is `<NA>`; NaN was measured. Needs
+        `pip install "gradwatch[pandas]"`.
+        """
+        return to_pandas(self._blocks)
+
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Writes the run to a `.csv`, `.json` or `.parquet` file.
+
+        One line for each step and name. What was not measured is empty or null; JSON,
+        which knows no NaN, has the words "NaN", "Infinity" and "-Infinity", and also
+        holds totals, findings and notes. The file is there when it is complete.
+
+        Args:
+            path: The file. Parquet needs `pip install "gradwatch[pandas]"`.
+        """
+        rest = {"findings": self.findings, "notes": self.notes}
+        export(as_path(path), self._blocks, self.totals, rest)
+
+    def __str__(self) -> str:
+        return newest(self._title(), self._blocks, self.steps)
+
+    def __repr__(self) -> str:
+        return f"<Run {self._title()}>"
+
+    def _title(self) -> str:
+        parts = [span(self.steps), counted(len(self.names), "weight")]
+        if self.activations:
+            parts.append(counted(len(self.activations), "activation"))
+        if self.findings:
+            parts.append(counted(len(self.findings), "finding"))
+        return f"{str(self.directory)!r}: {', '.join(parts)}"

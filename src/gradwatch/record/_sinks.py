@@ -1,0 +1,241 @@
+"""Other places where the numbers of a run may go: experiment trackers."""
+
+from __future__ import annotations
+
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from ._error import RunError, missing
+
+
+@runtime_checkable
+class Sink(Protocol):
+    """What takes numbers step by step. Any object with these three methods will do.
+
+    Example:
+    >>> class Printer:
+    ...     def start(self, info):
+    ...         print("start", info)
+    ...
+    ...     def write(self, step, numbers):
+    ...         print(step, numbers)
+    ...
+    ...     def close(self):
+    ...         print("close")
+    >>> isinstance(Printer(), Sink)
+    True
+    """
+
+    def start(self, info: dict[str, Any]) -> None:
+        """Begins, with facts of the run: the model, and what is watched."""
+
+    def write(self, step: int, numbers: dict[str, float]) -> None:
+        """Takes the numbers of a step by name, such as `conv1/kernel/norm`."""
+
+    def close(self) -> None:
+        """Ends; nothing comes after it."""
+
+
+class Sinks:
+    """Several sinks as one, whose failures do not end a training run.
+
+    A sink that raises is warned of once. It is asked again at the next step: what it
+    could not reach may be back by then.
+
+    Example:
+    >>> group = Sinks([])
+    >>> group.write(0, {"gradients/global_norm": 0.5})
+
+    Args:
+        sinks: What to pass everything on to.
+    """
+
+    def __init__(self, sinks: Iterable[Sink] = ()) -> None:
+        self._sinks = tuple(sinks)
+        for sink in self._sinks:
+            if not isinstance(sink, Sink):
+                raise RunError(
+                    "`sinks` must have the methods `start`, `write` and `close` each. "
+                    f"Received: an object of type {type(sink).__name__}. See "
+                    "`gradwatch.record.Sink`."
+                )
+        self._warned: set[int] = set()
+
+    def start(self, info: Mapping[str, Any]) -> None:
+        """Begins all of them."""
+        self._each("start", lambda sink: sink.start(dict(info)))
+
+    def write(self, step: int, numbers: Mapping[str, float]) -> None:
+        """Passes on the numbers of a step."""
+        self._each(f"write step {step}", lambda sink: sink.write(step, dict(numbers)))
+
+    def close(self) -> None:
+        """Ends all of them."""
+        self._each("close", lambda sink: sink.close())
+
+    def __len__(self) -> int:
+        return len(self._sinks)
+
+    def _each(self, what: str, do: Callable[[Sink], None]) -> None:
+        for position, sink in enumerate(self._sinks):
+            try:
+                do(sink)
+            except Exception as error:  # noqa: BLE001 - trackers raise what they like
+                if position not in self._warned:
+                    self._warned.add(position)
+                    warnings.warn(
+                        f"{type(sink).__name__} could not {what}: "
+                        f"{type(error).__name__}: {error}. Training goes on, and the "
+                        "run on disk is complete. This is said once.",
+                        RuntimeWarning,
+                        stacklevel=3,
+                    )
+
+
+class WandbSink:
+    """Logs to Weights & Biases. Needs `pip install "gradwatch[wandb]"`.
+
+    The steps are a metric of their own, `gradwatch/step`, against which the others are
+    drawn: a run's own counter is moved on by whatever else is logged to it.
+
+    Example:
+    >>> sink = WandbSink(project="demo", mode="offline")
+
+    Args:
+        run: A run that was begun already; it is left open at the end. By default one is
+            begun when training starts, and finished with it.
+        **init: What `wandb.init` is given for a new run.
+    """
+
+    def __init__(self, run: Any = None, **init: Any) -> None:
+        if run is not None and init:
+            raise RunError(
+                "`run` must be left out where a new run is described. Received: a run "
+                f"and {', '.join(sorted(init))}. Give one or the other."
+            )
+        self._run = run
+        self._init = init
+        self._own = run is None
+        self._defined: set[str] = set()
+
+    def start(self, info: dict[str, Any]) -> None:
+        """Begins a run if none was given, and puts the facts into its config."""
+        if self._run is None:
+            try:
+                import wandb
+            except ImportError:
+                raise missing("wandb", "wandb", "`WandbSink`") from None
+            self._run = wandb.init(**self._init)
+        self._run.config.update({"gradwatch": info}, allow_val_change=True)
+
+    def write(self, step: int, numbers: dict[str, float]) -> None:
+        """Logs the numbers of a step."""
+        if self._run is None:
+            raise RunError(
+                "`start` must come before `write`. Received: a step before any run. "
+                "Look for what `start` raised."
+            )
+        for name in numbers.keys() - self._defined:
+            self._run.define_metric(name, step_metric="gradwatch/step")
+            self._defined.add(name)
+        self._run.log({"gradwatch/step": step, **numbers})
+
+    def close(self) -> None:
+        """Finishes the run if it was begun here."""
+        if self._own and self._run is not None:
+            self._run.finish()
+            self._run = None
+
+
+class MlflowSink:
+    """Logs to MLflow. Needs `pip install "gradwatch[mlflow]"`.
+
+    MLflow allows fewer characters in a name than an address may have: `conv#2` and
+    `conv@2` are `conv-2` there, and never two names the same.
+
+    Example:
+    >>> sink = MlflowSink(experiment="demo")
+
+    Args:
+        run_id: A run that was begun already; it is left open at the end. By default the
+            active one, and where there is none a new one, ended with training.
+        tracking_uri: Where to log to; by default what MLflow is set to.
+        experiment: The experiment of a new run, made if need be.
+    """
+
+    # What one request may hold, by the rules of MLflow's server.
+    _MOST = 1000
+
+    def __init__(
+        self,
+        run_id: str | None = None,
+        tracking_uri: str | None = None,
+        experiment: str | None = None,
+    ) -> None:
+        self.run_id = run_id
+        self._uri = tracking_uri
+        self._experiment = experiment
+        self._client: Any = None
+        self._own = False
+        self._names: dict[str, str] = {}
+
+    def start(self, info: dict[str, Any]) -> None:
+        """Begins a run if there is none, and notes the facts as tags."""
+        try:
+            import mlflow
+        except ImportError:
+            raise missing("mlflow", "mlflow", "`MlflowSink`") from None
+        self._client = mlflow.MlflowClient(tracking_uri=self._uri)
+        active = mlflow.active_run()
+        if self.run_id is None and active is not None:
+            self.run_id = active.info.run_id
+        elif self.run_id is None:
+            run = self._client.create_run(self._experiment_id())
+            self.run_id, self._own = run.info.run_id, True
+        for key, value in info.items():
+            # A tag has at most 5,000 characters.
+            self._client.set_tag(self.run_id, f"gradwatch.{key}", str(value)[:5000])
+
+    def _experiment_id(self) -> str:
+        if self._experiment is None:
+            return "0"  # the one that always exists
+        found = self._client.get_experiment_by_name(self._experiment)
+        made = found.experiment_id if found is not None else None
+        return str(made or self._client.create_experiment(self._experiment))
+
+    def write(self, step: int, numbers: dict[str, float]) -> None:
+        """Logs the numbers of a step."""
+        if self._client is None:
+            raise RunError(
+                "`start` must come before `write`. Received: a step before any run. "
+                "Look for what `start` raised."
+            )
+        from mlflow.entities import Metric
+
+        now = int(time.time() * 1000)
+        metrics = [
+            Metric(self._name(name), number, now, step)
+            for name, number in numbers.items()
+        ]
+        for first in range(0, len(metrics), self._MOST):
+            part = metrics[first : first + self._MOST]
+            self._client.log_batch(self.run_id, metrics=part)
+
+    def _name(self, name: str) -> str:
+        if name not in self._names:
+            plain = key = re.sub(r"[^\w\-./ ]", "-", name, flags=re.ASCII).strip("-")
+            number = 1
+            while key in self._names.values():
+                number += 1
+                key = f"{plain}-{number}"
+            self._names[name] = key
+        return self._names[name]
+
+    def close(self) -> None:
+        """Ends the run if it was begun here."""
+        if self._own and self._client is not None:
+            self._client.set_terminated(self.run_id)
+            self._client, self._own = None, False

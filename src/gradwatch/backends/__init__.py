@@ -13,6 +13,7 @@ from ._flow import Cut as Cut
 from ._flow import Verdict as Verdict
 from ._protocol import Leaf as Leaf
 from ._protocol import Outcome as Outcome
+from ._protocol import Parts as Parts
 from ._protocol import Passed as Passed
 from ._protocol import Program as Program
 from ._protocol import Recorder as Recorder

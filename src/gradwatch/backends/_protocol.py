@@ -16,6 +16,10 @@ from typing import Any, Protocol
 from ._flow import Verdict
 
 Tensor = Any
+Parts = dict[str, Any]
+"""What is sent out of a training step under one key: arrays by name."""
+Taken = tuple[int, dict[int, dict[str, Parts]]]
+"""How many steps ran, and what each sent, by the number of the step and the key."""
 Leaf = Any
 """Hashable; what it means is the business of the room that marks it."""
 

@@ -12,3 +12,8 @@ from ._reasons import Reason as Reason
 from ._reasons import not_recorded as not_recorded
 from ._session import Facts as Facts
 from ._session import Session as Session
+from ._optimizer import HISTOGRAMS as HISTOGRAMS
+from ._optimizer import SCALARS as SCALARS
+from ._watching import ACTIVATIONS as ACTIVATIONS
+from ._watching import Watching as Watching
+from ._watching import optimizers_of as optimizers_of

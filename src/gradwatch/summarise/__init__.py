@@ -1,5 +1,21 @@
 """An array becomes one fixed row of numbers."""
 
 from ._array import summarise_array as summarise_array
+from ._columns import BUCKETS as BUCKETS
+from ._columns import COLUMNS as COLUMNS
+from ._columns import HIGHEST as HIGHEST
+from ._columns import LOWEST as LOWEST
+from ._columns import OCTAVES as OCTAVES
+from ._columns import SCALED as SCALED
+from ._columns import blank as blank
+from ._columns import bucket_edges as bucket_edges
+from ._columns import is_blank as is_blank
 from ._row import Row as Row
 from ._sparse import summarise_rows as summarise_rows
+from ._finish import finish as finish
+from ._finish import norms as norms
+from ._step import SAMPLE as SAMPLE
+from ._step import SUMS as SUMS
+from ._step import histograms as histograms
+from ._step import measure as measure
+from ._step import squares as squares

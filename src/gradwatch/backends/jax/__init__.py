@@ -1,5 +1,6 @@
 """JAX: a pure function of variables and batch, with a zero added at each leaf."""
 
+from . import watching as watching
 from .passes import prepare as prepare
 from .state import dense as dense
 from .state import is_eager as is_eager

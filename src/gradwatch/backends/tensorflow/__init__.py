@@ -1,5 +1,6 @@
 """TensorFlow: a tape inside one `tf.function`."""
 
+from . import watching as watching
 from .passes import prepare as prepare
 from .state import dense as dense
 from .state import is_eager as is_eager

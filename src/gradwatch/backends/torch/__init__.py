@@ -1,5 +1,6 @@
 """torch: autograd; the parameters themselves are the leaves."""
 
+from . import watching as watching
 from .passes import prepare as prepare
 from .state import dense as dense
 from .state import is_eager as is_eager

@@ -1,0 +1,194 @@
+"""The way from inside a running training step to the host."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._protocol import Leaf, Parts, Taken, Tensor
+from . import kernels as kernels
+from .recorder import _level as level
+
+STATELESS = True
+"""Whether training goes through `stateless_apply`."""
+
+
+class Batch(NamedTuple):
+    """A batch, and how much of its step is recorded."""
+
+    data: Any
+    detail: Any
+
+
+class Stream:
+    """Carries numbers out of the step as further results of it.
+
+    The step is a pure function: what it sends is returned beside its logs, and taken
+    off again before Keras sees them. Nothing is added to any state.
+    """
+
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+        self._armed: list[int] = []
+        self._detail: Any = 0
+        self._level: Any = None
+        self._sent: dict[str, Parts] = {}
+        self._taken: list[dict[str, Parts]] = []
+
+    # inside the step ------------------------------------------------------------------
+
+    def due(self, detail: int) -> Any:
+        """Whether this much is recorded: a tracer, which the step branches on."""
+        return self._detail >= detail
+
+    def snapshot(self, key: str, due: Any, values: Sequence[Tensor]) -> Any:
+        """Arrays never change."""
+        del key, due
+        return list(values)
+
+    def emit(self, key: str, due: Any, measure: Callable[[], Parts]) -> None:
+        """Sends what `measure` gives, if the step is due; else it is not computed."""
+        if level() != self._level:
+            return  # inside a loop or a branch of the user's own: cannot get out
+        if not isinstance(due, jax.Array):
+            if due:
+                self._sent[key] = measure()
+            return
+        shapes = jax.eval_shape(measure)
+        self._sent[key] = jax.lax.cond(
+            due,
+            measure,
+            lambda: {n: jnp.zeros(s.shape, s.dtype) for n, s in shapes.items()},
+        )
+
+    def step(self, train_step: Callable[..., Any], state: Any, batch: Any) -> Any:
+        """Runs one training step, and returns what it sent beside its logs."""
+        if not isinstance(batch, Batch):  # a train function of the user's own
+            return train_step(state, batch)
+        self._detail, self._level, self._sent = batch.detail, level(), {}
+        try:
+            logs, state = train_step(state, batch.data)
+            return (logs, self._sent), state
+        finally:
+            self._detail, self._level, self._sent = 0, None, {}
+
+    # on the host ----------------------------------------------------------------------
+
+    def arm(self, details: Sequence[int]) -> None:
+        """Says how much of each of the next steps is recorded; 0 is nothing."""
+        self._armed, self._taken = list(details), []
+
+    def take(self) -> Taken:
+        """Returns what the steps since `arm` sent, and how many there were."""
+        sent = {
+            place: {
+                key: {name: np.asarray(part) for name, part in parts.items()}
+                for key, parts in by_key.items()
+            }
+            for place, by_key in enumerate(self._taken)
+            if self._armed[place]
+        }
+        return len(self._taken), sent
+
+    def run(self, step: Callable[..., Any], state: Any, data: Any) -> Any:
+        """Runs a compiled step on a batch, and keeps what it sent."""
+        detail = self._armed[len(self._taken)]
+        (logs, sent), state = step(state, Batch(data, np.int32(detail)))
+        self._taken.append(sent)
+        return logs, state
+
+    def wait(self, logs: Any) -> None:
+        """Returns when the steps that gave these logs are done."""
+        jax.block_until_ready(logs)
+
+
+def value(part: Tensor) -> Tensor:
+    """Returns a value that `snapshot` kept."""
+    return part
+
+
+def rebuild(
+    model: Any,
+    stream: Stream,
+    before: Callable[[int], Any],
+    after: Callable[..., Any],
+) -> Any:
+    """Returns a new train function that says before and after each execution."""
+    make = model._make_function
+
+    def make_function(step: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        def step_and_keep(state: Any, data: Any) -> Any:
+            return stream.run(step, state, data)
+
+        return make(step_and_keep, *args, **kwargs)
+
+    model.__dict__["_make_function"] = make_function
+    try:
+        model.make_train_function(force=True)
+    finally:
+        del model.__dict__["_make_function"]
+    inner = model.train_function
+
+    def train_function(state: Any, iterator: Any) -> Any:
+        before(model.steps_per_execution)
+        logs, state = inner(state, iterator)
+        return after(logs), state
+
+    return train_function
+
+
+class Probe:
+    """Notes activations and their gradients while a step is traced, or runs."""
+
+    def __init__(self) -> None:
+        self._values: dict[Leaf, tuple[Any, Tensor]] = {}
+        self._gradients: dict[Leaf, tuple[Any, Tensor]] = {}
+
+    def take(self) -> tuple[dict[Leaf, Tensor], dict[Leaf, Tensor], list[Leaf]]:
+        """Returns values and gradients that can be used here, and who has none."""
+        here = level()
+        values, gradients = (
+            {leaf: t for leaf, (place, t) in noted.items() if place == here}
+            for noted in (self._values, self._gradients)
+        )
+        hidden = [leaf for leaf in self._values if leaf not in values]
+        self._values, self._gradients = {}, {}
+        return values, gradients, hidden
+
+    def mark(self, leaf: Leaf, tensor: Tensor, *, keep: bool) -> Tensor:
+        """An identity whose derivative notes what passes."""
+        del keep
+
+        @jax.custom_vjp
+        def probe(x: Tensor) -> Tensor:
+            return x
+
+        def forward(x: Tensor) -> tuple[Tensor, None]:
+            self._values[leaf] = (level(), x)
+            return x, None
+
+        def backward(_: None, dy: Tensor) -> tuple[Tensor]:
+            self._gradients[leaf] = (level(), dy)
+            return (dy,)
+
+        probe.defvjp(forward, backward)
+        return probe(tensor)
+
+    def can_leave(self, tensor: Tensor) -> bool:
+        """Known when what was noted is taken."""
+        del tensor
+        return True
+
+    def is_dense(self, tensor: object) -> bool:
+        """Sparse arrays of JAX are another class."""
+        return isinstance(tensor, jax.Array)
+
+    def place(self, address: str) -> Any:
+        """Nobody asks."""
+        del address
+        return contextlib.nullcontext()

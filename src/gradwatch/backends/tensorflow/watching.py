@@ -1,0 +1,236 @@
+"""The way from inside a running training step to the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+from tensorflow.python.framework import ops as tf_ops
+
+from .._protocol import Leaf, Parts, Taken, Tensor
+from . import kernels as kernels
+
+STATELESS = False
+"""Whether training goes through `stateless_apply`."""
+
+
+class Stream:
+    """Carries numbers out of the step in variables that nobody tracks.
+
+    Variables live through loops, branches and XLA, so that several steps in one
+    execution are no different from one. They belong to neither model nor optimizer:
+    nothing of them is saved, counted or reset.
+    """
+
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+        self._details = tf.Variable(np.zeros(slots, np.int32), trainable=False)
+        self._slot = tf.Variable(0, trainable=False, dtype=tf.int32)
+        self._parts: dict[str, dict[str, tf.Variable]] = {}
+        self._stamps: dict[str, tf.Variable] = {}
+        self._seen: dict[str, NDArray[np.int32]] = {}
+        self._armed = [0] * slots
+        self._eager: list[dict[str, Parts]] = []
+
+    # inside the step ------------------------------------------------------------------
+
+    def due(self, detail: int) -> Any:
+        """Whether this much is recorded: a tensor, which the step branches on."""
+        if tf.executing_eagerly():
+            place = max(len(self._eager) - 1, 0)
+            return place < len(self._armed) and self._armed[place] >= detail
+        return self._details[0 if self.slots == 1 else self._slot] >= detail
+
+    def snapshot(self, key: str, due: Any, values: Sequence[Tensor]) -> Any:
+        """Keeps the values as they are now; on a step that is not due, nothing."""
+        del key
+        if tf.executing_eagerly():
+            return [tf.identity(value) for value in values] if due else None
+        if kernels.in_xla():  # where both branches must have one shape
+            return [tf.identity(value) for value in values]
+        nothing = [tf.zeros((0,), value.dtype) for value in values]
+        kept = tf.cond(
+            due, lambda: [tf.identity(value) for value in values], lambda: nothing
+        )
+        return [
+            lambda k=k, v=v: tf.reshape(k, v.shape)
+            for k, v in zip(tf.nest.flatten(kept), values, strict=True)
+        ]
+
+    def emit(self, key: str, due: Any, measure: Callable[[], Parts]) -> None:
+        """Sends what `measure` gives, if the step is due; else it is not called."""
+        if tf.executing_eagerly():
+            if due:
+                found = {name: _array(part) for name, part in measure().items()}
+                self._sent()[key] = found
+            return
+
+        def write() -> Tensor:
+            parts = measure()
+            slot = 0 if self.slots == 1 else self._slot
+            for name, variable in self._variables(key, parts).items():
+                variable.scatter_update(
+                    tf.IndexedSlices(parts[name][None], tf.reshape(slot, (1,)))
+                )
+            self._stamps[key].scatter_add(
+                tf.IndexedSlices(tf.ones((1,), tf.int32), tf.reshape(slot, (1,)))
+            )
+            return tf.constant(0)
+
+        tf.cond(due, write, lambda: tf.constant(0))
+
+    def step(self, train_step: Callable[..., Any], *args: Any) -> Any:
+        """Runs one training step; the next one writes to the next slot."""
+        if tf.executing_eagerly():
+            self._sent()
+            result = train_step(*args)
+            self._eager.append({})
+            return result
+        result = train_step(*args)
+        if self.slots > 1:
+            self._slot.assign_add(1)
+        return result
+
+    def _sent(self) -> dict[str, Parts]:
+        if not self._eager:
+            self._eager.append({})
+        return self._eager[-1]
+
+    def _variables(self, key: str, parts: Parts) -> dict[str, tf.Variable]:
+        shapes = {name: tuple(part.shape) for name, part in parts.items()}
+        known = self._parts.get(key, {})
+        if {name: tuple(v.shape[1:]) for name, v in known.items()} != shapes:
+            with tf.init_scope():
+                known = self._parts[key] = {
+                    name: tf.Variable(
+                        np.zeros((self.slots, *shape), np.float32), trainable=False
+                    )
+                    for name, shape in shapes.items()
+                }
+                self._stamps[key] = tf.Variable(
+                    np.zeros(self.slots, np.int32), trainable=False
+                )
+                self._seen[key] = np.zeros(self.slots, np.int32)
+        return known
+
+    # on the host ----------------------------------------------------------------------
+
+    def arm(self, details: Sequence[int]) -> None:
+        """Says how much of each of the next steps is recorded; 0 is nothing."""
+        armed = [*details, *[0] * (self.slots - len(details))]
+        self._eager = []
+        if armed != self._armed:
+            self._details.assign(armed)
+            self._armed = armed
+        if self.slots > 1:
+            self._slot.assign(0)
+
+    def take(self) -> Taken:
+        """Returns what the steps since `arm` sent, and how many there were."""
+        if self._eager:
+            return len(self._eager) - 1, dict(enumerate(self._eager[:-1]))
+        ran = 1 if self.slots == 1 else int(self._slot)
+        if not any(self._armed):
+            return ran, {}
+        sent: dict[int, dict[str, Parts]] = {}
+        for key, stamps in self._stamps.items():
+            now = stamps.numpy()
+            fresh = np.flatnonzero(now != self._seen[key])
+            self._seen[key] = now
+            if len(fresh):
+                arrays = {n: v.numpy() for n, v in self._parts[key].items()}
+                for slot in fresh:
+                    sent.setdefault(int(slot), {})[key] = {
+                        name: array[slot] for name, array in arrays.items()
+                    }
+        return ran, sent
+
+    def wait(self, logs: Any) -> None:
+        """Returns when the steps that gave these logs are done."""
+        del logs  # TensorFlow returns when the step is done
+
+
+def value(part: Any) -> Tensor:
+    """Returns a value that `snapshot` kept."""
+    return part() if callable(part) else part
+
+
+def rebuild(
+    model: Any,
+    stream: Stream,
+    before: Callable[[int], Any],
+    after: Callable[..., Any],
+) -> Any:
+    """Returns a new train function that says before and after each execution."""
+    del stream  # is reached from inside the step
+    model.make_train_function(force=True)
+    inner = model.train_function
+
+    def train_function(iterator: Any) -> Any:
+        before(model.steps_per_execution)
+        return after(inner(iterator))
+
+    return train_function
+
+
+class Probe:
+    """Notes activations and their gradients while a step is traced, or runs."""
+
+    def __init__(self) -> None:
+        self._values: dict[Leaf, tuple[Any, Tensor]] = {}
+        self._gradients: dict[Leaf, tuple[Any, Tensor]] = {}
+
+    def take(self) -> tuple[dict[Leaf, Tensor], dict[Leaf, Tensor], list[Leaf]]:
+        """Returns values and gradients that can be used here, and who has none."""
+        here = _place()
+        values, gradients = (
+            {leaf: t for leaf, (place, t) in noted.items() if place is here}
+            for noted in (self._values, self._gradients)
+        )
+        hidden = [leaf for leaf in self._values if leaf not in values]
+        self._values, self._gradients = {}, {}
+        return values, gradients, hidden
+
+    def mark(self, leaf: Leaf, tensor: Tensor, *, keep: bool) -> Tensor:
+        """An identity whose derivative notes what passes."""
+        del keep
+        self._values[leaf] = (_place(), tensor)
+
+        @tf.custom_gradient
+        def probe(x: Tensor) -> Any:
+            def backward(dy: Tensor) -> Tensor:
+                self._gradients[leaf] = (_place(), tf.convert_to_tensor(dy))
+                return dy
+
+            return tf.identity(x), backward
+
+        return probe(tensor)
+
+    def can_leave(self, tensor: Tensor) -> bool:
+        """Known when what was noted is taken."""
+        del tensor
+        return True
+
+    def is_dense(self, tensor: object) -> bool:
+        """Ragged and sparse tensors are composites."""
+        return isinstance(tensor, tf.Tensor)
+
+    def place(self, address: str) -> Any:
+        """Nobody asks."""
+        del address
+        import contextlib
+
+        return contextlib.nullcontext()
+
+
+def _place() -> Any:
+    """The body of a loop or a branch is traced into a graph of its own."""
+    return None if tf.executing_eagerly() else tf_ops.get_default_graph()
+
+
+def _array(part: Tensor) -> NDArray[Any]:
+    array: NDArray[Any] = part.numpy()
+    return array

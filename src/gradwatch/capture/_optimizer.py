@@ -1,0 +1,321 @@
+"""The tap on a running optimizer: what it is given, and what it makes of it.
+
+All trainers of Keras end in `optimizer.apply`, or on JAX in `stateless_apply`. The
+method is shadowed on the instance: what goes in is the gradient, what the weights were
+before and are after is the update, and everything between (loss scaling, accumulation,
+clipping) is read from the optimizer itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from ..backends import Parts, Tensor, current
+from ..summarise import histograms, measure, squares
+
+SCALARS, HISTOGRAMS = 1, 2
+"""How much of a step is recorded."""
+
+TOTALS = ("scale", "learning_rate", "advanced", "updates")
+"""What is sent of the step as a whole."""
+
+
+class OptimizerTap:
+    """Stands at one optimizer while it trains."""
+
+    def __init__(
+        self,
+        optimizer: Any,
+        key: str,
+        stream: Any,
+        name_of: Callable[[Any], str | None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        self.optimizer = optimizer
+        self.key = key
+        self.names: tuple[str, ...] = ()
+        self.sizes: tuple[int, ...] = ()
+        """Of the lines it sends, in their order; known after the first step."""
+        self.calls = 0
+        """How often it was reached; where steps are compiled, that is when traced."""
+        self._stream = stream
+        self._name_of = name_of
+        self._failed = failed
+        self._inside = False
+        self._originals: dict[str, Any] = {}
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """What is shadowed."""
+        stateless = current().watching.STATELESS
+        return ("apply", "stateless_apply") if stateless else ("apply",)
+
+    def install(self) -> None:
+        """Shadows the methods on the instance."""
+        for method in self.methods:
+            self._originals[method] = getattr(self.optimizer, method)
+            # Not setattr: TensorFlow's optimizers would track it.
+            self.optimizer.__dict__[method] = getattr(self, f"_{method}")
+
+    def remove(self) -> None:
+        """Takes the shadows away."""
+        for method in self._originals:
+            self.optimizer.__dict__.pop(method, None)
+        self._originals = {}
+
+    # what stands in for the methods ---------------------------------------------------
+
+    def _apply(self, grads: Any, trainable_variables: Any = None) -> Any:
+        grads = list(grads)
+        given = None if trainable_variables is None else list(trainable_variables)
+        original = self._originals["apply"]
+        if self._inside or not grads:
+            return original(grads, given)
+        if given is not None and not self.optimizer.built:
+            # As Keras is about to: the state must exist before it is read.
+            with keras.name_scope(self.optimizer.name):
+                self.optimizer.build(given)
+            self.optimizer.built = True
+        variables = self.optimizer._trainable_variables if given is None else given
+        return self._tapped(
+            _Step(
+                grads,
+                variables,
+                [getattr(v, "value", v) for v in variables],
+                run=lambda: original(grads, given),
+                after=lambda _: [getattr(v, "value", v) for v in variables],
+                state=contextlib.nullcontext,
+                advanced=lambda _: self._inner.iterations.value,
+            )
+        )
+
+    def _stateless_apply(
+        self, optimizer_variables: Any, grads: Any, trainable_variables: Any
+    ) -> Any:
+        grads, values = list(grads), list(trainable_variables)
+        original = self._originals["stateless_apply"]
+        if self._inside:
+            return original(optimizer_variables, grads, values)
+        optimizer = self.optimizer
+
+        def iterations(result: Any) -> Tensor:
+            with _holding(optimizer.variables, result[1]):
+                return self._inner.iterations.value
+
+        return self._tapped(
+            _Step(
+                grads,
+                optimizer._trainable_variables,
+                values,
+                run=lambda: original(optimizer_variables, grads, values),
+                after=lambda result: result[0],
+                state=lambda: _holding(optimizer.variables, optimizer_variables),
+                advanced=iterations,
+            )
+        )
+
+    # what is done ---------------------------------------------------------------------
+
+    def _tapped(self, step: _Step) -> Any:
+        self._inside = True
+        try:
+            self.calls += 1
+            try:
+                send = self._prepare(step)
+            except Exception as error:  # noqa: BLE001 - ours must not end a training
+                self._failed(error)
+                return step.run()
+            result = step.run()
+            if send is not None:
+                try:
+                    send(result)
+                except Exception as error:  # noqa: BLE001 - as above
+                    self._failed(error)
+            return result
+        finally:
+            self._inside = False
+
+    def _prepare(self, step: _Step) -> Callable[[Any], None] | None:
+        """Looks at everything as it is before the update."""
+        stream, backend = self._stream, current().watching
+        due = stream.due(SCALARS)
+        if due is False:
+            return None
+        named = [
+            (name, place)
+            for place, variable in enumerate(step.variables)
+            if step.grads[place] is not None
+            and (name := self._name_of(variable)) is not None
+        ]
+        self.names = tuple(name for name, _ in named)
+        self.sizes = tuple(_size(step.values[place]) for _, place in named)
+        if not named:
+            return None
+        places = [place for _, place in named]
+        with step.state():
+            scale = self._scale()
+            totals = self._totals(scale)
+            accumulated = self._accumulators(step, due)
+        kept = stream.snapshot(
+            f"{self.key}/weights", due, [step.values[place] for place in places]
+        )
+
+        def send(result: Any) -> None:
+            after = step.after(result)
+            iterations = step.advanced(result)
+
+            def numbers() -> Parts:
+                kernels = backend.kernels
+                grads = [_dense(step.grads[place]) for place in places]
+                before = [backend.value(part) for part in kept]
+                moved = [
+                    ops.subtract(after[place], old)
+                    for place, old in zip(places, before, strict=True)
+                ]
+                advanced = ops.subtract(iterations, totals["iterations"])
+                parts = {
+                    "sums": measure(grads, kernels, scale),
+                    "weights": squares(before, kernels),
+                    "updates": squares(moved, kernels),
+                    "totals": _vector(
+                        totals["scale"],
+                        totals["learning_rate"],
+                        advanced,
+                        totals["updates"],
+                    ),
+                }
+                with step.state():
+                    return parts | self._applied(step, scale, accumulated, places)
+
+            stream.emit(self.key, due, numbers)
+            stream.emit(
+                f"{self.key}/histograms",
+                stream.due(HISTOGRAMS),
+                lambda: {
+                    "counts": histograms(
+                        [_dense(step.grads[place]) for place in places],
+                        backend.kernels,
+                        scale,
+                    )
+                },
+            )
+
+        return send
+
+    @property
+    def _inner(self) -> Any:
+        optimizer = self.optimizer
+        while hasattr(optimizer, "inner_optimizer"):
+            optimizer = optimizer.inner_optimizer
+        return optimizer
+
+    def _scale(self) -> Tensor | None:
+        """What the loss was multiplied by before it was differentiated."""
+        dynamic = getattr(self.optimizer, "dynamic_scale", None)
+        if dynamic is not None:
+            return ops.copy(dynamic.value)
+        factor = self.optimizer.loss_scale_factor
+        return None if factor is None else ops.convert_to_tensor(factor, "float32")
+
+    def _totals(self, scale: Tensor | None) -> dict[str, Tensor]:
+        inner = self._inner
+        steps = inner.gradient_accumulation_steps
+        iterations = ops.copy(inner.iterations.value)
+        rate: Any = float("nan")
+        schedule = keras.optimizers.schedules.LearningRateSchedule
+        # A function of the user's own may do more than answer: do not ask it twice.
+        if isinstance(inner._learning_rate, schedule | keras.Variable):
+            rate = inner.learning_rate
+            rate = ops.copy(getattr(rate, "value", rate))
+        updates = (iterations + 1) % steps == 0 if steps else 1.0
+        return {
+            "scale": 1.0 if scale is None else scale,
+            "learning_rate": rate,
+            "iterations": iterations,
+            "updates": updates,
+        }
+
+    def _accumulators(self, step: _Step, due: Any) -> Any:
+        inner = self._inner
+        if not inner.gradient_accumulation_steps:
+            return None
+        values = [
+            inner._accumulated_gradients[inner._get_variable_index(v)].value
+            for v, grad in zip(step.variables, step.grads, strict=True)
+            if grad is not None
+        ]
+        return self._stream.snapshot(f"{self.key}/accumulated", due, values)
+
+    def _applied(
+        self,
+        step: _Step,
+        scale: Tensor | None,
+        accumulated: Any,
+        places: Sequence[int],
+    ) -> Parts:
+        """The gradient that the rule of the optimizer gets, where it is another one."""
+        inner, backend = self._inner, current().watching
+        limits = ("clipnorm", "global_clipnorm", "clipvalue")
+        clips = any(getattr(inner, limit, None) is not None for limit in limits)
+        if accumulated is None and not clips:
+            return {}
+        given = [i for i, grad in enumerate(step.grads) if grad is not None]
+        grads = [_dense(step.grads[i]) for i in given]
+        if scale is not None:
+            grads = [g / ops.cast(scale, g.dtype) for g in grads]
+        if accumulated is not None:
+            steps = inner.gradient_accumulation_steps
+            grads = [
+                (g + backend.value(part)) / steps
+                for g, part in zip(grads, accumulated, strict=True)
+            ]
+        chosen = [given.index(place) for place in places]
+        kernels = backend.kernels
+        parts = {"accumulated": squares([grads[i] for i in chosen], kernels)}
+        if clips:
+            clipped = inner._clip_gradients(grads)
+            parts["applied"] = squares([clipped[i] for i in chosen], kernels)
+        return parts
+
+
+class _Step:
+    """One call of the optimizer, whichever of its methods it came through."""
+
+    def __init__(
+        self,
+        grads: list[Tensor],
+        variables: list[Any],
+        values: list[Tensor],
+        **words: Callable[..., Any],
+    ) -> None:
+        self.grads, self.variables, self.values = grads, list(variables), values
+        self.run = words["run"]
+        self.after = words["after"]
+        self.state = words["state"]
+        self.advanced = words["advanced"]
+
+
+@contextlib.contextmanager
+def _holding(variables: Sequence[Any], values: Sequence[Tensor]) -> Iterator[None]:
+    with keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True))):
+        yield
+
+
+def _vector(*numbers: Any) -> Tensor:
+    return ops.stack([ops.cast(number, "float32") for number in numbers])
+
+
+def _dense(gradient: Tensor) -> Tensor:
+    return current().watching.kernels.dense(gradient)
+
+
+def _size(value: Tensor) -> int:
+    size = 1
+    for length in value.shape:
+        size *= int(length)
+    return size

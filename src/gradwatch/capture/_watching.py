@@ -1,0 +1,168 @@
+"""All taps on a model while it trains: its optimizers, its layers, its train function."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import keras
+
+from ..backends import Parts, current
+from ..select import NOTHING, Selection, Tree, Wrt, resolve, walk
+from ..summarise import measure
+from ._optimizer import SCALARS, OptimizerTap
+from ._session import Session
+
+ACTIVATIONS = "activations"
+"""The key under which activations are sent."""
+
+
+class Watching:
+    """Taps one model and its optimizers; what they send is in `stream`.
+
+    Args:
+        model: The model.
+        optimizers: Those that train it.
+        wrt: What is watched. Resolved when the model is built, at the latest at the
+            first step.
+        slots: How many steps there may be between two visits of the host.
+        failed: Is told of a failure of ours, which must not become the user's.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        optimizers: Sequence[Any],
+        wrt: Wrt,
+        slots: int,
+        failed: Callable[[Exception], None],
+    ) -> None:
+        self.model = model
+        self.stream = current().watching.Stream(slots)
+        self.activations: tuple[str, ...] = ()
+        """The activations whose values are sent, in their order."""
+        self.reached: tuple[str, ...] = ()
+        """Those of them whose gradients are sent, too."""
+        self.hidden: set[str] = set()
+        """Layers whose tensors live inside a loop or a branch."""
+        self._wrt = wrt
+        self._failed = failed
+        self._resolved: tuple[Tree, Selection, dict[int, str]] | None = None
+        self.taps = [
+            OptimizerTap(optimizer, f"optimizer{i}", self.stream, self.name_of, failed)
+            for i, optimizer in enumerate(optimizers)
+        ]
+        self._session: Session | None = None
+
+    # names ----------------------------------------------------------------------------
+
+    def resolve(self) -> tuple[Tree, Selection, dict[int, str]]:
+        """Returns what is watched, by name; needs a model that is built.
+
+        Raises:
+            AddressError: When a pattern matches nothing.
+        """
+        if self._resolved is None:
+            tree = walk(self.model)
+            selection = resolve(self._wrt, tree) if self._wrt else NOTHING
+            names = {id(w.variable): name for name, w in selection.weights.items()}
+            self._resolved = tree, selection, names
+        return self._resolved
+
+    def name_of(self, variable: Any) -> str | None:
+        """Returns the address of a variable that is watched."""
+        return self.resolve()[2].get(id(variable))
+
+    @property
+    def watches_activations(self) -> bool:
+        """Whether layers are tapped, too."""
+        return bool(self.resolve()[1].taps)
+
+    # the train function ---------------------------------------------------------------
+
+    def train_function(
+        self, before: Callable[[int], Any], after: Callable[..., Any]
+    ) -> Any:
+        """Returns a train function of the model whose steps go through the taps."""
+        return current().watching.rebuild(self.model, self.stream, before, after)
+
+    def install(self) -> None:
+        """Shadows what has to be, on the instances."""
+        for tap in self.taps:
+            tap.install()
+        self._train_step = self.model.train_step
+        self.model.__dict__["train_step"] = self._step
+
+    def remove(self) -> None:
+        """Takes all shadows away."""
+        for tap in self.taps:
+            tap.remove()
+        if self.model.__dict__.get("train_step") == self._step:
+            del self.model.__dict__["train_step"]
+
+    def _step(self, *args: Any) -> Any:
+        return self.stream.step(self._tapped_step, *args)
+
+    def _tapped_step(self, *args: Any) -> Any:
+        with self.layers() as send:
+            result = self._train_step(*args)
+            send()
+        return result
+
+    # layers ---------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def layers(self) -> Iterator[Callable[[], None]]:
+        """Taps the layers; what is yielded sends what was seen."""
+        due = self.stream.due(SCALARS)
+        # A model that is not built has no addresses yet: its first step goes untapped.
+        tapped = due is not False and _is_built(self.model) and self.watches_activations
+        if not tapped:
+            yield lambda: None
+            return
+        tree, selection, _ = self.resolve()
+        probe = current().watching.Probe()
+        session = Session(tree, selection, probe)
+        with session.open(alone=False):
+            yield lambda: self._send(session, probe, due)
+
+    def _send(self, session: Session, probe: Any, due: Any) -> None:
+        try:
+            values, gradients, hidden = probe.take()
+            reached = [leaf for leaf in values if leaf in gradients]
+            calls = session.facts.calls
+            self.activations = tuple(leaf.name(calls) for leaf in values)
+            self.reached = tuple(leaf.name(calls) for leaf in reached)
+            self.hidden |= {leaf.address for leaf in hidden}
+            if not values:
+                return
+            kernels = current().watching.kernels
+
+            def numbers() -> Parts:
+                parts = {"values": measure([*values.values()], kernels)}
+                if reached:
+                    chosen = [gradients[leaf] for leaf in reached]
+                    parts["gradients"] = measure(chosen, kernels)
+                return parts
+
+            self.stream.emit(ACTIVATIONS, due, numbers)
+        except Exception as error:  # noqa: BLE001 - ours must not end a training
+            self._failed(error)
+
+
+def optimizers_of(model: Any) -> list[Any]:
+    """Returns the optimizers a model holds: its own, and those of a custom step."""
+    found: dict[int, Any] = {}
+    values = [getattr(model, "optimizer", None), *vars(model).values()]
+    for value in values:
+        items = value.values() if isinstance(value, dict) else value
+        several = isinstance(value, dict | list | tuple)
+        for item in items if several else [value]:
+            if isinstance(item, keras.optimizers.Optimizer):
+                found.setdefault(id(item), item)
+    return list(found.values())
+
+
+def _is_built(model: Any) -> bool:
+    return all(layer.built for layer in model._flatten_layers())

@@ -1,0 +1,79 @@
+"""What is kept of one variable at one recorded step, and how it is told apart.
+
+A recorded step is a matrix of float32: one line per watched tensor, one column per name
+in `COLUMNS`. Beside it, where due, stand the counts of a histogram of fixed size.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+COLUMNS = (
+    *("norm", "mean", "std", "min", "max", "mean_abs"),
+    *("zeros", "underflow", "nan", "posinf", "neginf"),
+    *("weight_norm", "update_norm", "applied_norm", "exponent"),
+)
+"""The columns of a line, in order.
+
+The first eleven are those of `Row`: of the unscaled gradient before clipping, over its
+finite elements. `applied_norm` is the norm of what the optimizer's rule was given, after
+accumulation and clipping. `exponent` is 0 but for gradients whose norm does not fit into
+a float32: all of `SCALED` are then divided by `2 ** exponent`.
+"""
+
+SCALED = ("norm", "mean", "std", "min", "max", "mean_abs", "applied_norm")
+
+# "Not measured" is neither zero nor NaN (which is "measured, NaN"). In a float32 it is
+# this NaN, whose payload no arithmetic makes.
+_BLANK = np.uint32(0x7FC0_6777)
+
+
+def blank(shape: Any) -> NDArray[np.float32]:
+    """Returns an array of float32 in which nothing is measured.
+
+    Example:
+    >>> bool(is_blank(blank((2, 3))).all())
+    True
+    """
+    return np.full(shape, _BLANK, np.uint32).view(np.float32)
+
+
+def is_blank(rows: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Returns where nothing was measured; a NaN that was measured is not that.
+
+    Example:
+    >>> import numpy as np
+    >>> is_blank(np.array([0.0, np.nan], np.float32)).tolist()
+    [False, False]
+    """
+    found: NDArray[np.bool_] = np.ascontiguousarray(rows).view(np.uint32) == _BLANK
+    return found
+
+
+LOWEST, HIGHEST = -40, 23
+"""The exponents of the smallest and the largest bucket of each sign."""
+
+OCTAVES = HIGHEST - LOWEST + 1
+BUCKETS = 2 * OCTAVES
+"""The size of every histogram.
+
+Bucket `OCTAVES + k` counts values in `[2 ** (LOWEST + k), 2 ** (LOWEST + k + 1))`, bucket
+`OCTAVES - 1 - k` their negatives: the buckets run along the number line. The outermost
+and the innermost ones take what is beyond them. Zeros, NaN and infinities are not in a
+histogram: they have columns of their own.
+"""
+
+
+def bucket_edges() -> NDArray[np.float64]:
+    """Returns the `BUCKETS + 1` edges, ascending, from minus to plus `2 ** 24`.
+
+    Example:
+    >>> edges = bucket_edges()
+    >>> len(edges), edges[64], edges[65] == 2.0**-39
+    (129, 0.0, True)
+    """
+    positive = np.ldexp(1.0, np.arange(LOWEST + 1, HIGHEST + 2))
+    return np.concatenate([-positive[::-1], [0.0], positive])

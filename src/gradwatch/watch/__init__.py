@@ -1,0 +1,5 @@
+"""Watch: the gradients of a training that runs, into a run on disk."""
+
+from ._monitor import GradientMonitor as GradientMonitor
+from ._schedule import Budget as Budget
+from ._schedule import budget as budget

@@ -1,0 +1,165 @@
+"""What the steps sent becomes records."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..backends import Parts
+from ..capture import ACTIVATIONS, Watching
+from ..record import Layout, Record
+from ..summarise import BUCKETS, COLUMNS, finish, norms
+
+_COLUMN = {name: place for place, name in enumerate(COLUMNS)}
+
+
+class Assembler:
+    """Puts the lines of all taps of a model in the order of its depth."""
+
+    def __init__(self, watching: Watching) -> None:
+        self._watching = watching
+        self._layouts: dict[tuple[Any, ...], Layout] = {}
+
+    def record(self, step: int, sent: dict[str, Parts]) -> Record | None:
+        """Returns the record of a step, or None if nothing was sent."""
+        blocks = [
+            _weights(tap.names, tap.sizes, sent, tap.key)
+            for tap in self._watching.taps
+            if tap.key in sent
+        ]
+        blocks += self._activations(sent.get(ACTIVATIONS))
+        if not blocks:
+            return None
+        order = self._order()
+        lines = sorted(
+            (line for block in blocks for line in block.lines),
+            key=lambda line: order.get(line[:2], len(order)),
+        )
+        rows = np.stack([line[3] for line in lines])
+        counts = None
+        if any(line[4] is not None for line in lines):
+            none = np.zeros(BUCKETS, np.uint32)
+            counts = np.stack([none if l[4] is None else l[4] for l in lines])
+        key = tuple(line[:3] for line in lines)
+        layout = self._layouts.get(key)
+        if layout is None:
+            names, kinds, sizes = zip(*key, strict=True)
+            layout = self._layouts[key] = Layout(names, kinds, sizes)
+        return Record(step, layout, rows, counts, _totals(blocks))
+
+    def _order(self) -> dict[tuple[str, str], int]:
+        """Weights in the order of the tree; then activations as they ran."""
+        names = self._watching.resolve()[1].weights
+        places = [(name, "weight") for name in names]
+        for kind in ("activation", "value"):
+            places += [(name, kind) for name in self._watching.activations]
+        return {place: number for number, place in enumerate(places)}
+
+    def _activations(self, parts: Parts | None) -> list[_Block]:
+        if parts is None:
+            return []
+        watching = self._watching
+        blocks = [_Block("value", watching.activations, finish(parts["values"]))]
+        if "gradients" in parts:
+            rows = finish(parts["gradients"])
+            blocks.append(_Block("activation", watching.reached, rows))
+        return blocks
+
+
+class _Block:
+    """The lines of one tap."""
+
+    def __init__(
+        self,
+        kind: str,
+        names: tuple[str, ...],
+        rows: NDArray[np.float32],
+        sizes: tuple[int, ...] | None = None,
+        counts: NDArray[Any] | None = None,
+        totals: dict[str, float] | None = None,
+    ) -> None:
+        sizes = sizes or (0,) * len(names)
+        every = counts if counts is not None else [None] * len(names)
+        self.lines = [
+            (name, kind, size, row, count)
+            for name, size, row, count in zip(names, sizes, rows, every, strict=True)
+        ]
+        self.totals = totals or {}
+        self.rows = rows
+
+
+def _weights(
+    names: tuple[str, ...],
+    sizes: tuple[int, ...],
+    sent: dict[str, Parts],
+    key: str,
+) -> _Block:
+    parts = sent[key]
+    scale, rate, advanced, updates = (float(n) for n in parts["totals"])
+    rows = finish(parts["sums"], scale)
+    weight_norms, update_norms = norms(parts["weights"]), norms(parts["updates"])
+    rows[:, _COLUMN["weight_norm"]] = weight_norms
+    rows[:, _COLUMN["update_norm"]] = update_norms
+    skipped = advanced == 0
+    applies = bool(updates) and not skipped
+    own = _column(rows, "norm")
+    before = norms(parts["accumulated"]) if "accumulated" in parts else own
+    after = norms(parts["applied"]) if "applied" in parts else before
+    if applies:
+        exponents = np.exp2(rows[:, _COLUMN["exponent"]].astype(np.float64))
+        rows[:, _COLUMN["applied_norm"]] = after / exponents
+    totals = {
+        "global_norm": _together(own, rows),
+        "weight_norm": _root(weight_norms),
+        "update_norm": _root(update_norms),
+        "skipped": float(skipped),
+        "update": float(applies),
+        "loss_scale": scale,
+    }
+    if not math.isnan(rate):
+        totals["learning_rate"] = rate
+    if applies:
+        totals["applied_norm"] = _together(after, rows)
+        # Rounding alone moves a norm by some millionths.
+        totals["clipped"] = float(bool(np.any(after < before * (1 - 1e-5))))
+    counts = sent.get(f"{key}/histograms", {}).get("counts")
+    counts = None if counts is None else counts.astype(np.uint32)
+    return _Block("weight", names, rows, sizes, counts, totals)
+
+
+def _column(rows: NDArray[np.float32], name: str) -> NDArray[np.float64]:
+    """Returns a scaled column as it is meant."""
+    exponents = rows[:, _COLUMN["exponent"]].astype(np.float64)
+    found: NDArray[np.float64] = rows[:, _COLUMN[name]] * np.exp2(exponents)
+    return found
+
+
+def _root(norms_: NDArray[np.float64]) -> float:
+    """Returns the norm of all together; the largest is divided out before squaring."""
+    top = float(np.max(np.abs(norms_), initial=0.0))
+    if top == 0 or not math.isfinite(top):
+        return top
+    return top * math.sqrt(float(np.sum((norms_ / top) ** 2)))
+
+
+def _together(norms_: NDArray[np.float64], rows: NDArray[np.float32]) -> float:
+    """As `_root`, but NaN or infinite if any element of any gradient is."""
+    if np.any(rows[:, _COLUMN["nan"]] > 0):
+        return math.nan
+    infinite = [_COLUMN["posinf"], _COLUMN["neginf"]]
+    if np.any(rows[:, infinite] > 0):
+        return math.inf
+    return _root(norms_)
+
+
+def _totals(blocks: list[_Block]) -> dict[str, float]:
+    """Several optimizers add up: norms as norms do, flags if any has it."""
+    totals: dict[str, float] = {}
+    given = [block.totals for block in blocks if block.totals]
+    for name in dict.fromkeys(name for one in given for name in one):
+        values = np.array([one[name] for one in given if name in one])
+        totals[name] = _root(values) if name.endswith("norm") else float(values.max())
+    return totals

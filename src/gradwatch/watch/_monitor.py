@@ -1,0 +1,252 @@
+"""The callback that records the gradients which `fit` really uses."""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from ..capture import Watching, optimizers_of
+from ..record import Record, Sink
+from ..select import Activations, Weights, Wrt, activations as at, weights as of
+from ._host import Host
+from ._schedule import Every
+
+
+class GradientMonitor(keras.callbacks.Callback):
+    """Records the gradients of `fit`, as they pass through the optimizer.
+
+    No second pass and no data: the numbers are computed inside the compiled step, on
+    the steps that are due; on the others nothing is computed. The model trains as if
+    it were not watched, bit for bit. `tensorboard --logdir runs` shows the curves and
+    histograms, `gradwatch.open_run` reads everything.
+
+    Example:
+    >>> import gradwatch as gw, keras, numpy as np
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, name="a")])
+    >>> model.compile("sgd", "mse")
+    >>> monitor = gw.GradientMonitor("runs/a", every=2)
+    >>> history = model.fit(
+    ...     np.ones((8, 3)), np.ones((8, 2)), batch_size=2, verbose=0, callbacks=[monitor]
+    ... )
+    >>> run = gw.open_run("runs/a")
+    >>> run.steps.tolist(), run.names
+    ([0, 2], ['a/kernel', 'a/bias'])
+
+    What it costs: on a step that is recorded, about four sweeps over the gradients and
+    three over the weights; `run.overhead` says how much that was.
+
+    Args:
+        directory: Where the run goes. An existing run is continued; where steps come
+            again, the new ones count.
+        every: A number of steps, `"epoch"` for the last step of each epoch,
+            `gradwatch.budget(0.02)` for as often as costs 2 % of the time, or a
+            function of the step that gives True or False.
+        layers: Whose weights: an address, a pattern, an index, a layer, a class, or a
+            list of these. Default: every trainable weight.
+        activations: Layers whose activations are recorded as well, their values and
+            their gradients, in the same terms; True for all.
+        histograms: Whether recorded steps hold histograms.
+        sinks: Further receivers, such as `gradwatch.WandbSink()`.
+
+    Raises:
+        GradwatchError: If `every` is none of the four.
+        AddressError: When training starts, if a name matches nothing.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        every: Every = 10,
+        layers: Any = None,
+        activations: Any = None,
+        histograms: bool = True,
+        sinks: Sequence[Sink] = (),
+    ) -> None:
+        super().__init__()
+        self._host = Host(directory, every, histograms, sinks)
+        self._wrt = as_wrt(layers, activations)
+        self._fit: _Fit | None = None
+        self._kept: tuple[Any, _Fit] | None = None
+        self._batch = 0
+        self._continues = False
+
+    @property
+    def latest(self) -> Record | None:
+        """The newest record, or None."""
+        return self._host.latest
+
+    @property
+    def overhead(self) -> dict[str, Any]:
+        """What watching has cost so far."""
+        return self._host.cost.report()
+
+    # what Keras calls -----------------------------------------------------------------
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Puts the taps in."""
+        del logs
+        self.close()  # what an interrupted `fit` may have left
+        if self._host.failure is not None:
+            return
+        model = self.model
+        watched = self._of_before(model) or _Fit(model, self._wrt, self)
+        watched.open()
+        self._fit = watched
+        self._kept = (model.train_function, watched)
+        self._first_epoch = True
+        caller = sys._getframe(1).f_locals.get("self")
+        if isinstance(caller, keras.callbacks.CallbackList):
+            # `fit` tells nobody when it fails; but this list goes with it.
+            watched.owner = weakref.finalize(caller, self.close)
+            watched.owner.atexit = False
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Finds out at which step training stands."""
+        del logs
+        if self._fit is None or not self._first_epoch:
+            return
+        self._first_epoch = False
+        host = self._host
+        if not self._continues:  # else the count of this monitor goes on
+            batches = self.params.get("steps") or 0
+            host.step = max(self._fit.iterations, epoch * batches)
+        self._continues = True
+        host.begin(self._fit.watching, self._fit.info())
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """Notes the place in the epoch."""
+        del logs
+        self._batch = batch
+        if self._fit is not None:
+            self._fit.announced = True
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Takes the taps out."""
+        del logs
+        self.close()
+
+    def close(self) -> None:
+        """Takes the taps out and ends the file; called when `fit` ends, however."""
+        fit, self._fit = self._fit, None
+        if fit is not None:
+            fit.close()
+            self._host.end()
+
+    # around each execution ------------------------------------------------------------
+
+    def _before(self, steps: int) -> None:
+        self._host.before(steps, self._batch, self.params.get("steps"))
+
+    def _after(self, logs: Any) -> Any:
+        logs = self._host.after(logs)
+        if self._host.failure is not None:
+            self.close()
+        return logs
+
+    def _of_before(self, model: Any) -> _Fit | None:
+        """What an earlier `fit` compiled, if nothing of it has changed since."""
+        if self._kept is None:
+            return None
+        function, fit = self._kept
+        same = function is fit.function and model.train_function is fit.original
+        return fit if same and fit.model is model and fit.fits(model) else None
+
+
+class _Fit:
+    """The taps on one model, in or out."""
+
+    def __init__(self, model: Any, wrt: Wrt, monitor: GradientMonitor) -> None:
+        self.model = model
+        self.original = model.train_function
+        self.owner: Any = None
+        self.announced = False
+        self._monitor = monitor
+        self._optimizers = optimizers_of(model)
+        self._slots = int(model.steps_per_execution)
+        self._trainable = [id(v) for v in model.trainable_variables]
+        self.watching = Watching(
+            model, self._optimizers, wrt, self._slots, monitor._host.failed
+        )
+        if all(layer.built for layer in model._flatten_layers()):
+            self.watching.resolve()  # a wrong name is said before training starts
+        self.watching.install()
+        try:
+            inner = self.watching.train_function(monitor._before, monitor._after)
+        finally:
+            self.watching.remove()
+            model.train_function = self.original
+        self.function = self._guarded(inner)
+
+    @property
+    def iterations(self) -> int:
+        """How many steps the optimizer has made."""
+        iterations = getattr(self.model.optimizer, "iterations", None)
+        if iterations is None:
+            return 0
+        return int(keras.ops.convert_to_numpy(iterations.value))
+
+    def fits(self, model: Any) -> bool:
+        """Whether what was compiled is what would be compiled now."""
+        return (
+            [id(o) for o in optimizers_of(model)] == [id(o) for o in self._optimizers]
+            and int(model.steps_per_execution) == self._slots
+            and [id(v) for v in model.trainable_variables] == self._trainable
+        )
+
+    def open(self) -> None:
+        """Puts the taps in."""
+        self.watching.install()
+        self.model.train_function = self.function
+
+    def close(self) -> None:
+        """Takes the taps out."""
+        if self.owner is not None:
+            self.owner.detach()
+        self.watching.remove()
+        if self.model.train_function is self.function:
+            self.model.train_function = self.original
+
+    def info(self) -> dict[str, Any]:
+        """What was trained, for whoever opens the run."""
+        return {
+            "model": self.model.name,
+            "parameters": int(self.model.count_params()) if self.model.built else None,
+            "optimizers": [type(o).__name__ for o in self._optimizers],
+            "backend": keras.backend.backend(),
+            "keras": keras.__version__,
+        }
+
+    def _guarded(self, inner: Any) -> Any:
+        def train_function(*args: Any) -> Any:
+            if not self.announced:
+                # Called by nobody that told us: the `fit` we belonged to is dead.
+                self._monitor.close()
+                return self.original(*args)
+            self.announced = False
+            try:
+                return inner(*args)
+            except StopIteration:
+                raise  # the data is at its end
+            except BaseException:
+                self._monitor.close()
+                raise
+
+        return train_function
+
+
+def as_wrt(layers: Any, activations: Any) -> Wrt:
+    """Returns the selectors that the two arguments mean."""
+    wrt: list[Any] = [layers if isinstance(layers, Weights) else of(layers)]
+    if activations is True:
+        wrt.append(at())
+    elif isinstance(activations, Activations):
+        wrt.append(activations)
+    elif activations is not None and activations is not False:
+        wrt.append(at(activations))
+    return wrt

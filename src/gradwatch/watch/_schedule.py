@@ -1,0 +1,115 @@
+"""When a step is recorded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from .._errors import GradwatchError, quoted
+from ._cost import Cost
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Where training is."""
+
+    step: int
+    batch: int
+    """In its epoch, from 0."""
+    batches: int | None
+    """In an epoch; None where that is not known."""
+
+
+class Schedule(Protocol):
+    """Says whether a step is recorded."""
+
+    def __call__(self, moment: Moment) -> bool:
+        """Whether this step is recorded; asked once for each step, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A share of training time; made by `budget`."""
+
+    share: float
+
+
+def budget(share: float) -> Budget:
+    """Records as often as costs at most this share of training time.
+
+    The monitor measures what a recorded step costs more than another, and waits until
+    that much has been earned. What it really cost is in `run.overhead`.
+
+    Example:
+    >>> import gradwatch as gw
+    >>> monitor = gw.GradientMonitor("runs/a", every=gw.budget(0.02))
+
+    Args:
+        share: Of the time of training, more than 0 and at most 1.
+
+    Raises:
+        GradwatchError: If the share is anything else.
+    """
+    if isinstance(share, bool) or not isinstance(share, int | float):
+        raise GradwatchError(_share(share))
+    if not 0 < share <= 1:
+        raise GradwatchError(_share(share))
+    return Budget(float(share))
+
+
+def _share(share: object) -> str:
+    return (
+        "`share` must be a share of training time, more than 0 and at most 1. "
+        f"Received: {share!r}. For 2 %, write `gradwatch.budget(0.02)`."
+    )
+
+
+Every = int | str | Budget | Callable[[int], bool]
+
+
+def as_schedule(every: Every, cost: Cost) -> Schedule:
+    """Returns the schedule that an `every` argument means.
+
+    Raises:
+        GradwatchError: If it is none of the four.
+    """
+    if isinstance(every, Budget):
+        return _Earned(every.share, cost)
+    if isinstance(every, int) and not isinstance(every, bool) and every >= 1:
+        return lambda moment: moment.step % every == 0
+    if every == "epoch":
+        return _at_the_end_of_an_epoch
+    if callable(every):
+        return lambda moment: bool(every(moment.step))
+    ways = quoted(["epoch"])
+    raise GradwatchError(
+        f"`every` must be a number of steps from 1, {ways}, `gradwatch.budget(…)`, or "
+        f"a function of the step that gives True or False. Received: {every!r}."
+    )
+
+
+def _at_the_end_of_an_epoch(moment: Moment) -> bool:
+    """The last batch; of epochs that do not tell their length, the first one."""
+    last = 0 if moment.batches is None else moment.batches - 1
+    return moment.batch == last
+
+
+class _Earned:
+    """Spends what was earned."""
+
+    def __init__(self, share: float, cost: Cost) -> None:
+        self._share = share
+        self._cost = cost
+        self._started: float | None = None
+
+    def __call__(self, moment: Moment) -> bool:
+        del moment
+        now = time.perf_counter()
+        if self._started is None or not self._cost.compiled:
+            # The first step is compiled: what it takes says nothing of the others.
+            first, self._started = self._started is None, now
+            return first
+        earned = self._share * (now - self._started)
+        return self._cost.spent + self._cost.next_one <= earned

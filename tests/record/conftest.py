@@ -1,0 +1,27 @@
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    """No model is made here, so Keras need not be reset (0.5 s) around each test."""
+
+
+class Clock:
+    """A clock that a test moves on."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def monotonic(self):
+        return self.now
+
+    def time(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The writer's clock, which stands still until it is moved."""
+    clock = Clock()
+    monkeypatch.setattr("gradwatch.record._writer.time", clock)
+    return clock

@@ -158,6 +158,12 @@ def test_an_unknown_suffix_is_an_error(run, tmp_path):
         run.export(tmp_path / "a.xlsx")
 
 
+def test_a_path_that_is_none_is_an_error(run):
+    """Which speaks of the argument that was given."""
+    with pytest.raises(RunError, match=r"`path` must be a path. Received: None"):
+        run.export(None)
+
+
 def test_a_missing_directory_is_an_error(run, tmp_path):
     """It is not made: a typing error would hide the file."""
     with pytest.raises(RunError, match=r"`path`.*directory that exists.*Make '.*no'"):

@@ -131,6 +131,14 @@ def test_any_counts_are_packed_without_loss(cells):
     np.testing.assert_array_equal(unpack(pack(counts), 4), counts)
 
 
+@pytest.mark.parametrize("largest", [1, 2**16 - 1, 2**16, 2**32 - 1, 2**32, 2**40])
+def test_counts_at_the_edge_of_a_width_are_packed_without_loss(largest):
+    """The last count that fits into 16 or 32 bits, and the first that does not."""
+    counts = np.zeros((2, BUCKETS), np.int64)
+    counts[1, [0, 64, BUCKETS - 1]] = 1, largest, 2
+    np.testing.assert_array_equal(unpack(pack(counts), 2), counts)
+
+
 def test_totals_tell_measured_nan_from_not_measured(tmp_path):
     """An absent name is masked at that step; NaN is NaN; float64 keeps every digit."""
     given_totals = [

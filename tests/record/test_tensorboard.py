@@ -206,6 +206,30 @@ def test_native_summaries_come_at_a_modest_rate(tmp_path, clock, every, expected
     assert open_run(tmp_path).steps.tolist() == list(range(6))
 
 
+def test_histograms_between_two_curves_are_shown_too(tmp_path, clock):
+    """They are due at other steps than curves: the newest one waits for its turn."""
+    with RunWriter(tmp_path) as writer:
+        for step in range(300):
+            writer.write(record(step, histograms=step % 7 == 3))
+            clock.now += 0.1
+    events = accumulate(tmp_path).Tensors("head/kernel/log10_gradient")
+    steps = [event.step for event in events]
+    # The first at once; ten and twenty seconds later the newest; the last at the end.
+    assert steps == [3, 101, 199, 297]
+    for event in events:
+        bins = tensor_util.make_ndarray(event.tensor_proto)
+        assert bins[:, 2].sum() == counts_of(event.step)[4].sum()
+
+
+def test_a_histogram_that_is_superseded_is_not_shown(tmp_path, clock):
+    """It waited for its turn, and then the run started again."""
+    with RunWriter(tmp_path) as writer:
+        for step in (0, 1, 2, 3, 1):
+            writer.write(record(step, histograms=step != 1))
+    events = accumulate(tmp_path).Tensors("head/kernel/log10_gradient")
+    assert [event.step for event in events] == [0]
+
+
 def test_flush_writes_the_last_record_once(tmp_path, clock):
     """So that TensorBoard shows where a pause stands."""
     writer = RunWriter(tmp_path)

@@ -87,6 +87,8 @@ def test_a_disk_full_from_the_start_gives_a_whole_file_later(
     run = open_run(tmp_path)
     assert run.steps.tolist() == [1]
     assert run.notes["model"] == {"name": "demo"}
+    [file] = tmp_path.iterdir()
+    assert file.read_bytes().count(b"brain.Event:2") == 1
 
 
 def test_a_failing_disk_is_asked_once_a_second(tmp_path, disk, clock):
@@ -226,6 +228,16 @@ def test_a_forked_process_writes_to_a_file_of_its_own(tmp_path, monkeypatch):
     writer.write(record(1))
     writer.close()
     assert len(list(tmp_path.iterdir())) == 2
+    assert open_run(tmp_path).steps.tolist() == [0, 1]
+
+
+def test_a_file_that_was_closed_behind_our_back_is_left_for_a_new_one(tmp_path):
+    """Daemons close whatever is open."""
+    writer = RunWriter(tmp_path)
+    writer.write(record(0))
+    os.close(writer._file._descriptor)
+    writer.write(record(1))
+    writer.close()
     assert open_run(tmp_path).steps.tolist() == [0, 1]
 
 

@@ -36,10 +36,10 @@ class EventFile:
         if self._process != os.getpid():  # forked: the parent writes to that one
             return False
         try:
-            there = os.stat(self.path)
+            there, mine = os.stat(self.path), os.fstat(self._descriptor)
         except OSError:
             return False
-        return os.path.samestat(there, os.fstat(self._descriptor))
+        return os.path.samestat(there, mine)
 
     def open(self) -> None:
         """Makes the directory if need be, and a new file in it."""

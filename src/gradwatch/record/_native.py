@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,36 +18,64 @@ _WIDTH = math.log10(2.0)
 _TITLE = "log10_gradient"
 _DESCRIPTION = "log10 of the absolute gradient. Zeros are not in it."
 
+Make = Callable[[Record, set[str]], list[Any]]
+"""A record, and the tags that a file knows, to TensorBoard's values."""
 
-def native_values(record: Record, told: set[str]) -> list[Any]:
-    """Returns scalars and histograms for the standard tabs.
 
-    Args:
-        record: The step to show.
-        told: Tags whose metadata the file holds already.
+class Throttle:
+    """Lets a record through at most so often; the last one waits until it is asked for.
+
+    Attributes:
+        waits: The newest record that was not let through.
     """
+
+    def __init__(self, make: Make, every_seconds: float) -> None:
+        self.make = make
+        self.waits: Record | None = None
+        self._every = every_seconds
+        self._at = float("-inf")
+
+    def is_due(self, now: float) -> bool:
+        """Tells whether a record waits, and has waited long enough."""
+        return self.waits is not None and now - self._at >= self._every
+
+    def done(self, now: float) -> None:
+        """Notes that the record which waited is on disk."""
+        self.waits, self._at = None, now
+
+
+def native_scalars(record: Record, told: set[str]) -> list[Any]:
+    """Returns the curves of the Scalars tab."""
+    del told  # They have no metadata.
     # Scalars of the first kind: TensorBoard reads them as those of today, and they cost
     # a fifth, in time and on disk.
     make, found = protos().Value, numbers(record)
     # NumPy rounds what is too large for a float32 to `inf`; protobuf may refuse it.
     with np.errstate(over="ignore"):
         narrow = np.array(list(found.values()), np.float64).astype(np.float32).tolist()
-    scalars = [
+    return [
         make(tag=tag, simple_value=number)
         for tag, number in zip(found, narrow, strict=True)
     ]
-    return scalars + list(_histograms(record, told))
 
 
-def _histograms(record: Record, told: set[str]) -> Iterator[Any]:
+def native_histograms(record: Record, told: set[str]) -> list[Any]:
+    """Returns what the Histograms and Distributions tabs show of each weight.
+
+    Args:
+        record: The step to show.
+        told: Tags whose metadata the file holds already.
+    """
     if record.histograms is None:
-        return
-    layout = record.layout
-    lines = [line for line, kind in enumerate(layout.kinds) if kind == "weight"]
-    for line, bins in zip(lines, log10_bins(record.histograms[lines]), strict=True):
-        if bins is not None:
-            tag = f"{layout.names[line]}/{_TITLE}"
-            yield _histogram(tag, bins, described=tag not in told)
+        return []
+    names, kinds = record.layout.names, record.layout.kinds
+    lines = [line for line, kind in enumerate(kinds) if kind == "weight"]
+    tags = [f"{names[line]}/{_TITLE}" for line in lines]
+    return [
+        _histogram(tag, bins, described=tag not in told)
+        for tag, bins in zip(tags, log10_bins(record.histograms[lines]), strict=True)
+        if bins is not None
+    ]
 
 
 def log10_bins(counts: NDArray[np.integer]) -> list[NDArray[np.float64] | None]:

@@ -194,12 +194,12 @@ def _take(event: Any, known: Mapping[str, Meta], contents: Contents) -> None:
                 contents.notes[key] = json.loads(tensor.string_val[0])
 
 
-def as_path(directory: str | os.PathLike[str]) -> Path:
-    """Returns the path, or says that none was given."""
+def as_path(path: str | os.PathLike[str], argument: str) -> Path:
+    """Returns the path, or says that the argument was none."""
     try:
-        return Path(directory)
+        return Path(path)
     except TypeError:
         raise RunError(
-            f"`directory` must be a path. Received: {directory!r}. Give the directory "
-            "that the monitor was given."
+            f"`{argument}` must be a path. Received: {path!r}. Give a string or a "
+            "`pathlib.Path`."
         ) from None

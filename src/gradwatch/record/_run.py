@@ -43,7 +43,7 @@ def open_run(directory: str | os.PathLike[str]) -> Run:
     Raises:
         RunError: If there is no run.
     """
-    path = as_path(directory)
+    path = as_path(directory, "directory")
     return Run(path, read_directory(path))
 
 
@@ -186,7 +186,7 @@ class Run:
             path: The file. Parquet needs `pip install "gradwatch[pandas]"`.
         """
         rest = {"findings": self.findings, "notes": self.notes}
-        export(as_path(path), self._blocks, self.totals, rest)
+        export(as_path(path, "path"), self._blocks, self.totals, rest)
 
     def __str__(self) -> str:
         return newest(self._title(), self._blocks, self.steps)

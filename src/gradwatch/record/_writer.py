@@ -8,6 +8,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,10 +18,15 @@ from ._encode import FINDINGS, NOTES, Tags, describe, json_value, values
 from ._file import EventFile
 from ._framing import frame
 from ._layout import Layout, Record
-from ._native import native_values
+from ._native import Throttle, native_histograms, native_scalars
 from ._protos import protos
 
 _PATIENCE = 1.0  # seconds between attempts while the disk fails
+_LOST = {
+    "record": "The record is dropped. ",
+    "finding": "The finding is dropped. ",
+    "extra": "",  # comes again
+}
 
 
 class RunWriter:
@@ -45,9 +51,9 @@ class RunWriter:
 
     Args:
         directory: Where the file goes; made when the first record is written.
-        native_every_seconds: How often at most the curves and histograms are written
-            that TensorBoard shows by itself. The first and the last record always are.
-            0 for every record, `None` for never.
+        native_every_seconds: How often at most the curves are written that TensorBoard
+            shows by itself; histograms a tenth as often. The first and the last record
+            always are. 0 for every record, `None` for never.
 
     Attributes:
         directory: Where the file goes.
@@ -64,9 +70,11 @@ class RunWriter:
         with contextlib.suppress(OSError):  # unless that was deleted
             self.directory = Path(os.path.abspath(directory))
         self.dropped = 0
-        self._native_every = native_every_seconds
-        self._native_at = float("-inf")
-        self._native_waits: Record | None = None
+        self._scalars = self._histograms = None
+        if native_every_seconds is not None:
+            self._scalars = Throttle(native_scalars, native_every_seconds)
+            # Thirteen times as large, and TensorBoard draws only a few.
+            self._histograms = Throttle(native_histograms, 10 * native_every_seconds)
         self._file = EventFile(self.directory)
         self._layout = Layout((), (), ())
         self._tags = Tags(self._layout)
@@ -97,12 +105,15 @@ class RunWriter:
 
             if not self._put(record.step, make, "record"):
                 return
+            again = self._step is not None and record.step <= self._step
+            if again and self._histograms is not None:
+                self._histograms.waits = None  # superseded
             self._step = record.step
-            if self._native_every is not None:
-                self._native_waits = record
-                now = time.monotonic()
-                if now - self._native_at >= self._native_every:
-                    self._write_native(now)
+            if self._scalars is not None:
+                self._scalars.waits = record
+            if self._histograms is not None and record.histograms is not None:
+                self._histograms.waits = record
+            self._write_native(due=True)
 
     def finding(self, step: int, payload: Mapping[str, Any]) -> None:
         """Writes something that was found at a step."""
@@ -123,7 +134,7 @@ class RunWriter:
     def flush(self) -> None:
         """Writes what TensorBoard shows of the last record, if it is not there."""
         with self._lock:
-            self._write_native(time.monotonic())
+            self._write_native(due=False)
             if self._notes_wait:
                 self._put(self._step or 0, lambda _: [])
 
@@ -133,7 +144,6 @@ class RunWriter:
             self._retry_at = float("-inf")
             self.flush()
             self._file.close()
-            self._native_waits = None
 
     def __enter__(self) -> Self:
         return self
@@ -143,23 +153,23 @@ class RunWriter:
 
     def _tags_of(self, layout: Layout) -> Tags:
         # Mostly it is the very layout of the step before: no need to compare names.
-        if layout is not self._layout:
+        if layout is not self._layout and layout != self._layout:
             self._tags = Tags(layout)
             self._layout = layout
         return self._tags
 
     # the disk -------------------------------------------------------------------------
 
-    def _write_native(self, now: float) -> None:
-        record = self._native_waits
-        if record is None:
-            return
-
-        def make(told: set[str]) -> list[Any]:
-            return native_values(record, told)
-
-        if self._put(record.step, make):
-            self._native_waits, self._native_at = None, now
+    def _write_native(self, *, due: bool) -> None:
+        """Writes what waits for TensorBoard's own tabs: all of it, or what is due."""
+        now = time.monotonic()
+        for throttle in (self._scalars, self._histograms):
+            if throttle is not None and (not due or throttle.is_due(now)):
+                record = throttle.waits
+                if record is not None:
+                    make = partial(throttle.make, record)
+                    if self._put(record.step, make):
+                        throttle.done(now)
 
     def _put(
         self,
@@ -218,8 +228,8 @@ class RunWriter:
             self._warned = True
             warnings.warn(
                 f"gradwatch could not write step {step} to '{self.directory}': "
-                f"{error.strerror or error}. The record is dropped. Training goes on, "
-                "and recording resumes when writing works again. This is said once.",
+                f"{error.strerror or error}. {_LOST[what]}Training goes on, and "
+                "recording resumes when writing works again. This is said once.",
                 RuntimeWarning,
                 stacklevel=4,
             )

@@ -40,6 +40,37 @@ def _block(h: Any, name: str) -> Any:
     return layers.LayerNormalization(name=f"{name}_norm_2")(h + narrow)
 
 
+def mlp() -> tuple[keras.Model, np.ndarray, np.ndarray]:
+    """Four layers of 1024, batch 32: hardly any work for each weight."""
+    layers = [keras.layers.Dense(1024, activation="relu") for _ in range(4)]
+    model = keras.Sequential([keras.Input((1024,)), *layers, keras.layers.Dense(10)])
+    random = np.random.default_rng(0)
+    x = random.normal(size=(32, 1024)).astype("float32")
+    return _compiled(model), x, random.integers(0, 10, 32)
+
+
+def cnn() -> tuple[keras.Model, np.ndarray, np.ndarray]:
+    """The usual small network for images of 32 × 32, batch 32."""
+    layers = keras.layers
+    model = keras.Sequential(
+        [
+            keras.Input((32, 32, 3)),
+            layers.Conv2D(32, 3, padding="same", activation="relu"),
+            layers.Conv2D(32, 3, activation="relu"),
+            layers.MaxPooling2D(),
+            layers.Conv2D(64, 3, padding="same", activation="relu"),
+            layers.Conv2D(64, 3, activation="relu"),
+            layers.MaxPooling2D(),
+            layers.Flatten(),
+            layers.Dense(256, activation="relu"),
+            layers.Dense(10),
+        ]
+    )
+    random = np.random.default_rng(0)
+    x = random.normal(size=(32, 32, 32, 3)).astype("float32")
+    return _compiled(model), x, random.integers(0, 10, 32)
+
+
 def two_layers() -> tuple[keras.Model, np.ndarray, np.ndarray]:
     """The smallest model there is: what is measured is Python."""
     model = keras.Sequential(
@@ -58,3 +89,7 @@ def _compiled(model: keras.Model) -> keras.Model:
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(optimizer="sgd", loss=loss)
     return model
+
+
+TRAINED = {"mlp": mlp, "cnn": cnn, "mobilenet": mobilenet, "transformer": transformer}
+"""The models whose training is watched."""

@@ -12,6 +12,13 @@ from .inspect import Tape as Tape
 from .inspect import gradients as gradients
 from .inspect import layers as layers
 from .inspect import why_none as why_none
+from .record import MlflowSink as MlflowSink
+from .record import Run as Run
+from .record import RunError as RunError
+from .record import Series as Series
+from .record import Sink as Sink
+from .record import WandbSink as WandbSink
+from .record import open_run as open_run
 from .select import activations as activations
 from .select import inputs as inputs
 from .select import weights as weights
@@ -21,25 +28,38 @@ from .targets import class_score as class_score
 from .targets import loss as loss
 from .targets import mean_output as mean_output
 from .targets import output as output
+from .watch import Budget as Budget
+from .watch import GradientMonitor as GradientMonitor
+from .watch import budget as budget
 
 __all__ = [
     "AddressError",
+    "Budget",
+    "GradientMonitor",
     "Gradients",
     "GradwatchError",
     "Inspector",
     "Layers",
+    "MlflowSink",
     "Reason",
     "Row",
+    "Run",
+    "RunError",
+    "Series",
+    "Sink",
     "Tape",
     "Target",
     "TargetError",
+    "WandbSink",
     "activations",
+    "budget",
     "class_score",
     "gradients",
     "inputs",
     "layers",
     "loss",
     "mean_output",
+    "open_run",
     "output",
     "weights",
     "why_none",

@@ -16,7 +16,7 @@ import keras
 from keras import ops
 
 from ..backends import Parts, Tensor, current
-from ..summarise import histograms, measure, squares
+from ..summarise import BUCKETS, Group, histograms, measure, squares
 
 SCALARS, HISTOGRAMS = 1, 2
 """How much of a step is recorded."""
@@ -90,7 +90,7 @@ class OptimizerTap:
                 run=lambda: original(grads, given),
                 after=lambda _: [getattr(v, "value", v) for v in variables],
                 state=contextlib.nullcontext,
-                advanced=lambda _: self._inner.iterations.value,
+                advanced=lambda _: self._inner._iterations.value,
             )
         )
 
@@ -105,7 +105,7 @@ class OptimizerTap:
 
         def iterations(result: Any) -> Tensor:
             with _holding(optimizer.variables, result[1]):
-                return self._inner.iterations.value
+                return self._inner._iterations.value
 
         return self._tapped(
             _Step(
@@ -178,10 +178,16 @@ class OptimizerTap:
                     for place, old in zip(places, before, strict=True)
                 ]
                 advanced = ops.subtract(iterations, totals["iterations"])
+                group = Group(grads, kernels, scale)
                 parts = {
-                    "sums": measure(grads, kernels, scale),
-                    "weights": squares(before, kernels),
-                    "updates": squares(moved, kernels),
+                    "sums": measure(group),
+                    "counts": ops.cond(
+                        stream.due(HISTOGRAMS),
+                        lambda: histograms(group),
+                        lambda: ops.zeros((len(grads), BUCKETS), "float32"),
+                    ),
+                    "weights": squares(Group(before, kernels)),
+                    "updates": squares(Group(moved, kernels)),
                     "totals": _vector(
                         totals["scale"],
                         totals["learning_rate"],
@@ -193,18 +199,6 @@ class OptimizerTap:
                     return parts | self._applied(step, scale, accumulated, places)
 
             stream.emit(self.key, due, numbers)
-            stream.emit(
-                f"{self.key}/histograms",
-                stream.due(HISTOGRAMS),
-                lambda: {
-                    "counts": histograms(
-                        [_dense(step.grads[place]) for place in places],
-                        backend.kernels,
-                        scale,
-                    )
-                },
-            )
-
         return send
 
     @property
@@ -225,7 +219,7 @@ class OptimizerTap:
     def _totals(self, scale: Tensor | None) -> dict[str, Tensor]:
         inner = self._inner
         steps = inner.gradient_accumulation_steps
-        iterations = ops.copy(inner.iterations.value)
+        iterations = ops.copy(inner._iterations.value)
         rate: Any = float("nan")
         schedule = keras.optimizers.schedules.LearningRateSchedule
         # A function of the user's own may do more than answer: do not ask it twice.
@@ -276,10 +270,10 @@ class OptimizerTap:
             ]
         chosen = [given.index(place) for place in places]
         kernels = backend.kernels
-        parts = {"accumulated": squares([grads[i] for i in chosen], kernels)}
+        parts = {"accumulated": squares(Group([grads[i] for i in chosen], kernels))}
         if clips:
             clipped = inner._clip_gradients(grads)
-            parts["applied"] = squares([clipped[i] for i in chosen], kernels)
+            parts["applied"] = squares(Group([clipped[i] for i in chosen], kernels))
         return parts
 
 

@@ -10,7 +10,7 @@ import keras
 
 from ..backends import Parts, current
 from ..select import NOTHING, Selection, Tree, Wrt, resolve, walk
-from ..summarise import measure
+from ..summarise import Group, measure
 from ._optimizer import SCALARS, OptimizerTap
 from ._session import Session
 
@@ -140,10 +140,10 @@ class Watching:
             kernels = current().watching.kernels
 
             def numbers() -> Parts:
-                parts = {"values": measure([*values.values()], kernels)}
+                parts = {"values": measure(Group([*values.values()], kernels))}
                 if reached:
                     chosen = [gradients[leaf] for leaf in reached]
-                    parts["gradients"] = measure(chosen, kernels)
+                    parts["gradients"] = measure(Group(chosen, kernels))
                 return parts
 
             self.stream.emit(ACTIVATIONS, due, numbers)

@@ -14,8 +14,9 @@ from ._row import Row as Row
 from ._sparse import summarise_rows as summarise_rows
 from ._finish import finish as finish
 from ._finish import norms as norms
-from ._step import SAMPLE as SAMPLE
+from ._sample import SAMPLE as SAMPLE
 from ._step import SUMS as SUMS
+from ._step import Group as Group
 from ._step import histograms as histograms
 from ._step import measure as measure
 from ._step import squares as squares

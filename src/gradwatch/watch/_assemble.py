@@ -19,14 +19,15 @@ _COLUMN = {name: place for place, name in enumerate(COLUMNS)}
 class Assembler:
     """Puts the lines of all taps of a model in the order of its depth."""
 
-    def __init__(self, watching: Watching) -> None:
+    def __init__(self, watching: Watching, histograms: bool) -> None:
         self._watching = watching
+        self._histograms = histograms
         self._layouts: dict[tuple[Any, ...], Layout] = {}
 
     def record(self, step: int, sent: dict[str, Parts]) -> Record | None:
         """Returns the record of a step, or None if nothing was sent."""
         blocks = [
-            _weights(tap.names, tap.sizes, sent, tap.key)
+            _weights(tap.names, tap.sizes, sent[tap.key], self._histograms)
             for tap in self._watching.taps
             if tap.key in sent
         ]
@@ -94,10 +95,9 @@ class _Block:
 def _weights(
     names: tuple[str, ...],
     sizes: tuple[int, ...],
-    sent: dict[str, Parts],
-    key: str,
+    parts: Parts,
+    histograms: bool,
 ) -> _Block:
-    parts = sent[key]
     scale, rate, advanced, updates = (float(n) for n in parts["totals"])
     rows = finish(parts["sums"], scale)
     weight_norms, update_norms = norms(parts["weights"]), norms(parts["updates"])
@@ -125,8 +125,7 @@ def _weights(
         totals["applied_norm"] = _together(after, rows)
         # Rounding alone moves a norm by some millionths.
         totals["clipped"] = float(bool(np.any(after < before * (1 - 1e-5))))
-    counts = sent.get(f"{key}/histograms", {}).get("counts")
-    counts = None if counts is None else counts.astype(np.uint32)
+    counts = parts["counts"].astype(np.uint32) if histograms else None
     return _Block("weight", names, rows, sizes, counts, totals)
 
 

@@ -60,7 +60,7 @@ class Host:
     def begin(self, watching: Watching, info: Mapping[str, Any]) -> None:
         """A training starts."""
         self._watching = watching
-        self._assembler = Assembler(watching)
+        self._assembler = Assembler(watching, self._detail == HISTOGRAMS)
         self._writer = RunWriter(self.directory)
         self._writer.note("run", dict(info))
         self._sinks.start(dict(info))

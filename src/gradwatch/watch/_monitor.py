@@ -185,8 +185,11 @@ class _Fit:
 
     @property
     def iterations(self) -> int:
-        """How many steps the optimizer has made."""
-        iterations = getattr(self.model.optimizer, "iterations", None)
+        """How many steps the optimizer has made; those that accumulate count."""
+        optimizer = self.model.optimizer
+        while hasattr(optimizer, "inner_optimizer"):
+            optimizer = optimizer.inner_optimizer
+        iterations = getattr(optimizer, "_iterations", None)
         if iterations is None:
             return 0
         return int(keras.ops.convert_to_numpy(iterations.value))

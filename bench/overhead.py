@@ -1,0 +1,172 @@
+"""What watching costs a training step, side by side with an unwatched training.
+
+Run `make bench`, or `python -m bench.overhead --models mlp cnn`. Every contestant trains
+a model of its own with Adam; they take turns of some steps each in one process. Ratios
+are of the clock, to the unwatched training of the same run.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:] = [p for p in sys.path if Path(p or ".").resolve() != HERE]
+sys.path.insert(0, str(HERE.parent))
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+
+import argparse  # noqa: E402
+import json  # noqa: E402
+import math  # noqa: E402
+import tempfile  # noqa: E402
+import time  # noqa: E402
+
+import keras  # noqa: E402
+import numpy as np  # noqa: E402
+
+import gradwatch as gw  # noqa: E402
+from bench import _models as models  # noqa: E402
+from bench._rivals import RIVALS  # noqa: E402
+from bench._timing import machine  # noqa: E402
+
+UNWATCHED = "unwatched"
+NOT_DUE = "not due"
+WATCHED = {
+    "scalars, every step": {"every": 1, "histograms": False},
+    "histograms, every 10": {"every": 10},
+    "histograms, every step": {"every": 1},
+    "activations, every 10": {
+        "every": 10,
+        "histograms": False,
+        "activations": True,
+    },
+    NOT_DUE: {"every": lambda step: False},
+}
+LIMITS = {
+    "scalars, every step": (1.06, 1.15),
+    "histograms, every 10": (1.02, 1.04),
+    "histograms, every step": (1.15, 1.35),
+    "activations, every 10": (1.05, 1.10),
+    NOT_DUE: (1.005, 1.01),
+}
+
+
+class Clock(keras.callbacks.Callback):
+    """Times the steps of a `fit`, without what comes before and after them."""
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if batch == 0:
+            self.began = time.perf_counter()
+
+    def on_train_batch_end(self, batch, logs=None):
+        # Reading a number of the logs waits for the step (JAX runs ahead).
+        float(logs["loss"])
+        self.seconds = time.perf_counter() - self.began
+
+
+class Contestant:
+    """One training, which goes on turn by turn."""
+
+    def __init__(self, build, jit, steps, callbacks):
+        self.model, x, y = build()
+        self.model.compile("adam", self.model.loss, jit_compile=jit)
+        self.x = np.concatenate([x] * steps)
+        self.y = np.concatenate([y] * steps)
+        self.batch = len(x)
+        self.steps = steps
+        self.callbacks = callbacks(self.model, x, y)
+        self.first = self.turn()
+        self.turn()
+
+    def turn(self):
+        """Returns the seconds of a step."""
+        clock = Clock()
+        self.model.fit(
+            self.x,
+            self.y,
+            batch_size=self.batch,
+            shuffle=False,
+            verbose=0,
+            callbacks=[*self.callbacks, clock],
+        )
+        return clock.seconds / self.steps
+
+
+def contest(build, jit, args):
+    """Returns for each contestant its ratio and milliseconds a step."""
+    folder = tempfile.mkdtemp()
+    makers = {UNWATCHED: lambda model, x, y: []}
+    for name, words in WATCHED.items():
+        makers[name] = lambda model, x, y, name=name, words=words: [
+            gw.GradientMonitor(f"{folder}/{name}", **words)
+        ]
+    if args.rivals:
+        makers |= {
+            name: lambda model, x, y, rival=rival: rival(model, x, y, folder)
+            for name, rival in RIVALS.items()
+        }
+    chosen = {n: m for n, m in makers.items() if n == UNWATCHED or args.only in n}
+    contestants = {
+        name: Contestant(build, jit, args.steps, make) for name, make in chosen.items()
+    }
+    times = {name: [] for name in contestants}
+    names = list(contestants)
+    for turn in range(args.turns):
+        shift = turn % len(names)
+        for name in names[shift:] + names[:shift]:
+            times[name].append(contestants[name].turn())
+    base = min(times[UNWATCHED])
+    return {
+        name: {
+            "ratio": min(seconds) / base,
+            "ms": 1e3 * min(seconds),
+            # A turn against the unwatched turn of the same round, the median of it.
+            "paired": float(np.median(np.divide(seconds, times[UNWATCHED]))),
+            "first step": contestants[name].first / contestants[UNWATCHED].first,
+        }
+        for name, seconds in times.items()
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", nargs="*", default=list(models.TRAINED))
+    parser.add_argument("--jit", nargs="*", type=int, default=[0, 1])
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--turns", type=int, default=8)
+    parser.add_argument("--only", default="", help="contestants whose name holds this")
+    parser.add_argument("--rivals", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    backend = keras.backend.backend()
+    jits = {"torch": [0], "jax": [1]}.get(backend, args.jit)
+    found = {}
+    for name in args.models:
+        for jit in jits:
+            results = contest(models.TRAINED[name], bool(jit), args)
+            found[f"{name}, {'XLA' if jit else 'no XLA'}"] = results
+            if not args.json:
+                print(f"{name}, {backend}{', XLA' if jit else ''}")
+                for who, numbers in results.items():
+                    print(
+                        f"  {who:32} {numbers['ratio']:6.3f}  "
+                        f"paired {numbers['paired']:6.3f}  {numbers['ms']:9.2f} ms  "
+                        f"first step {numbers['first step']:5.2f}",
+                        flush=True,
+                    )
+    if args.json:
+        print(json.dumps({"machine": machine(), "results": found}, indent=1))
+        return
+    print(f"\ngeometric mean and worst, {backend}; {machine()}")
+    for who, (mean, worst) in LIMITS.items():
+        ratios = [r[who]["ratio"] for r in found.values() if who in r]
+        if ratios:
+            average = math.exp(np.mean(np.log(ratios)))
+            print(
+                f"  {who:32} mean {average:6.3f} (goal {mean})  "
+                f"worst {max(ratios):6.3f} (goal {worst})"
+            )
+
+
+if __name__ == "__main__":
+    main()

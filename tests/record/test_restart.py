@@ -74,6 +74,14 @@ def test_a_finding_before_the_first_record_is_kept(tmp_path):
     assert [finding["rule"] for finding in run.findings] == ["first"]
 
 
+def test_a_finding_alone_supersedes_the_step_it_is_of(tmp_path):
+    """The process was killed before the record of that step: the old one is stale."""
+    write(tmp_path, range(7), norm=1)
+    with RunWriter(tmp_path) as writer:
+        writer.finding(4, {"rule": "first"})
+    assert norms(open_run(tmp_path)) == {0: 1, 1: 1, 2: 1, 3: 1}
+
+
 def test_a_record_before_the_first_finding_starts_the_run_again(tmp_path):
     """What is done again is superseded from the earliest step on."""
     write(tmp_path, range(7), norm=1)

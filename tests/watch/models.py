@@ -1,5 +1,8 @@
 """Small models for the tests of this room; every layer has a name of its own."""
 
+import contextlib
+import warnings
+
 import keras
 import numpy as np
 from keras import layers, ops
@@ -75,6 +78,16 @@ def feed(model, gradients, *callbacks, **options):
     y = np.zeros((len(gradients), 1), "float32")
     options = {"batch_size": 1, "shuffle": False, "verbose": 0} | options
     return model.fit(x, y, callbacks=list(callbacks), **options)
+
+
+@contextlib.contextmanager
+def warned():
+    """Gives what gradwatch warned of. `pytest.warns` would repeat what Keras did."""
+    said = []
+    with warnings.catch_warnings(record=True) as everything:
+        warnings.simplefilter("always")
+        yield said
+    said += [str(w.message) for w in everything if w.category is RuntimeWarning]
 
 
 def arrays(variables):

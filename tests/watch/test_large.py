@@ -1,0 +1,95 @@
+"""Tensors too large to be looked at whole: what is exact, and what is a sample."""
+
+import keras
+import numpy as np
+import pytest
+
+from gradwatch.record import open_run
+from gradwatch.summarise import SAMPLE
+from gradwatch.watch import GradientMonitor
+
+from . import twins
+from .models import feed, planted
+
+SHAPES = {"big": (400, 150), "flat": (50_001,), "small": (4,)}
+EXACT = {"norm": 1e-5, "mean": 1e-4, "std": 1e-4, "min": 0, "max": 0}
+COUNTED = ("nan", "posinf", "neginf")
+SAMPLED = {"mean_abs": 0.05, "zeros": 0.05, "underflow": 0.05}
+
+
+def drawn(seed, scale=1.0):
+    """A third zeros, a tenth too small for float16, the others about their mean."""
+    rng = np.random.default_rng(seed)
+    found = {}
+    for name, shape in SHAPES.items():
+        numbers = 0.5 + rng.normal(size=shape)
+        kind = rng.uniform(size=shape)
+        numbers = np.where(kind < 1 / 3, 0, np.where(kind > 0.9, 1e-9, numbers))
+        found[name] = (scale * numbers).astype("float32")
+    return found
+
+
+def with_one(seed, *numbers):
+    """A few odd numbers at places that no even sample would all meet."""
+    found = drawn(seed)
+    for gradient in found.values():
+        size = gradient.size
+        gradient.flat[[size // 3, size // 3 + 1, size - 1][: len(numbers)]] = numbers
+    return found
+
+
+STEPS = {
+    "plain": drawn(1),
+    "tiny": drawn(2, 1e-28),
+    "huge": drawn(3, 1e30),
+    "all zero": {n: np.zeros(s, "float32") for n, s in SHAPES.items()},
+    "one large number": with_one(4, 1e20),
+    "one nan": with_one(5, np.nan),
+    "one infinite": with_one(6, -np.inf, np.inf, -np.inf),
+}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("run")
+    model = planted(keras.optimizers.SGD(0.1), SHAPES)
+    feed(model, [*STEPS.values()], GradientMonitor(directory, every=1))
+    return open_run(directory)
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("name", SHAPES)
+def test_norm_mean_and_extremes_are_exact_and_nothing_is_overlooked(run, name, step):
+    """One NaN among fifty thousand numbers is counted, and hides none of them."""
+    series, expected = run[f"{name}/w"], twins.columns(STEPS[step][name])
+    place = [*STEPS].index(step)
+    for column, rtol in EXACT.items():
+        found = getattr(series, column)[place]
+        np.testing.assert_allclose(found, expected[column], rtol, err_msg=column)
+    for column in COUNTED:
+        assert getattr(series, column)[place] == expected[column], column
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("name", SHAPES)
+def test_shares_are_those_of_an_even_sample(run, name, step):
+    """Within a few percent of the whole."""
+    series, expected = run[f"{name}/w"], twins.columns(STEPS[step][name])
+    place = [*STEPS].index(step)
+    if step == "one large number" and name != "small":
+        expected.pop("mean_abs")  # it is all of it, and in no sample
+    for column in SAMPLED.keys() & expected.keys():
+        found = getattr(series, column)[place]
+        atol = 0.02 if column != "mean_abs" else 0
+        np.testing.assert_allclose(
+            found, expected[column], SAMPLED[column], atol, err_msg=column
+        )
+
+
+def test_a_histogram_counts_about_a_sample(run):
+    """Not more than that; and in the shape of the whole."""
+    series, gradient = run["big/w"], STEPS["plain"]["big"]
+    counts = series.histograms[0]
+    whole = np.array(twins.histogram(gradient, series.edges))
+    assert SAMPLE / 4 < counts.sum() <= SAMPLE
+    np.testing.assert_allclose(counts / counts.sum(), whole / whole.sum(), atol=0.01)

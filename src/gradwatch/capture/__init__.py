@@ -15,5 +15,6 @@ from ._session import Session as Session
 from ._optimizer import HISTOGRAMS as HISTOGRAMS
 from ._optimizer import SCALARS as SCALARS
 from ._watching import ACTIVATIONS as ACTIVATIONS
+from ._watching import Shadow as Shadow
 from ._watching import Watching as Watching
 from ._watching import optimizers_of as optimizers_of

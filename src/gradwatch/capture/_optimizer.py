@@ -41,6 +41,8 @@ class OptimizerTap:
         self.names: tuple[str, ...] = ()
         self.sizes: tuple[int, ...] = ()
         """Of the lines it sends, in their order; known after the first step."""
+        self.scale: Tensor | None = None
+        """What the loss was multiplied by in the step being traced, or run."""
         self.calls = 0
         """How often it was reached; where steps are compiled, that is when traced."""
         self._stream = stream
@@ -158,7 +160,7 @@ class OptimizerTap:
             return None
         places = [place for _, place in named]
         with step.state():
-            scale = self._scale()
+            scale = self.scale = self._scale()
             totals = self._totals(scale)
             accumulated = self._accumulators(step, due)
         kept = stream.snapshot(
@@ -171,7 +173,7 @@ class OptimizerTap:
 
             def numbers() -> Parts:
                 kernels = backend.kernels
-                grads = [_dense(step.grads[place]) for place in places]
+                grads = [step.dense(place) for place in places]
                 before = [backend.value(part) for part in kept]
                 moved = [
                     ops.subtract(after[place], old)
@@ -259,7 +261,7 @@ class OptimizerTap:
         if accumulated is None and not clips:
             return {}
         given = [i for i, grad in enumerate(step.grads) if grad is not None]
-        grads = [_dense(step.grads[i]) for i in given]
+        grads = [step.dense(place) for place in given]
         if scale is not None:
             grads = [g / ops.cast(scale, g.dtype) for g in grads]
         if accumulated is not None:
@@ -293,6 +295,11 @@ class _Step:
         self.state = words["state"]
         self.advanced = words["advanced"]
 
+    def dense(self, place: int) -> Tensor:
+        """Returns a gradient with all its rows."""
+        shape = tuple(self.values[place].shape)
+        return current().watching.kernels.dense(self.grads[place], shape)
+
 
 @contextlib.contextmanager
 def _holding(variables: Sequence[Any], values: Sequence[Tensor]) -> Iterator[None]:
@@ -302,10 +309,6 @@ def _holding(variables: Sequence[Any], values: Sequence[Tensor]) -> Iterator[Non
 
 def _vector(*numbers: Any) -> Tensor:
     return ops.stack([ops.cast(number, "float32") for number in numbers])
-
-
-def _dense(gradient: Tensor) -> Tensor:
-    return current().watching.kernels.dense(gradient)
 
 
 def _size(value: Tensor) -> int:

@@ -18,6 +18,16 @@ ACTIVATIONS = "activations"
 """The key under which activations are sent."""
 
 
+class Shadow:
+    """Stands in for a method of the model while it is watched."""
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self._call = call
+
+    def __call__(self, *args: Any) -> Any:
+        return self._call(*args)
+
+
 class Watching:
     """Taps one model and its optimizers; what they send is in `stream`.
 
@@ -53,7 +63,6 @@ class Watching:
             OptimizerTap(optimizer, f"optimizer{i}", self.stream, self.name_of, failed)
             for i, optimizer in enumerate(optimizers)
         ]
-        self._session: Session | None = None
 
     # names ----------------------------------------------------------------------------
 
@@ -74,11 +83,6 @@ class Watching:
         """Returns the address of a variable that is watched."""
         return self.resolve()[2].get(id(variable))
 
-    @property
-    def watches_activations(self) -> bool:
-        """Whether layers are tapped, too."""
-        return bool(self.resolve()[1].taps)
-
     # the train function ---------------------------------------------------------------
 
     def train_function(
@@ -92,13 +96,14 @@ class Watching:
         for tap in self.taps:
             tap.install()
         self._train_step = self.model.train_step
-        self.model.__dict__["train_step"] = self._step
+        self._shadow = Shadow(self._step)
+        self.model.__dict__["train_step"] = self._shadow
 
     def remove(self) -> None:
         """Takes all shadows away."""
         for tap in self.taps:
             tap.remove()
-        if self.model.__dict__.get("train_step") == self._step:
+        if self.model.__dict__.get("train_step") is self._shadow:
             del self.model.__dict__["train_step"]
 
     def _step(self, *args: Any) -> Any:
@@ -115,21 +120,30 @@ class Watching:
     @contextlib.contextmanager
     def layers(self) -> Iterator[Callable[[], None]]:
         """Taps the layers; what is yielded sends what was seen."""
-        due = self.stream.due(SCALARS)
-        # A model that is not built has no addresses yet: its first step goes untapped.
-        tapped = due is not False and _is_built(self.model) and self.watches_activations
-        if not tapped:
+        try:
+            due = self.stream.due(SCALARS)
+            session = None if due is False else self._new_session()
+        except Exception as error:  # noqa: BLE001 - ours must not end a training
+            self._failed(error)
+            session = None
+        if session is None:
             yield lambda: None
             return
-        tree, selection, _ = self.resolve()
-        probe = current().watching.Probe()
-        session = Session(tree, selection, probe)
         with session.open(alone=False):
-            yield lambda: self._send(session, probe, due)
+            yield lambda: self._send(session, due)
 
-    def _send(self, session: Session, probe: Any, due: Any) -> None:
+    def _new_session(self) -> Session | None:
+        # A model that is not built has no addresses yet: its first step goes untapped.
+        if not _is_built(self.model):
+            return None
+        tree, selection, _ = self.resolve()
+        if not selection.taps:
+            return None
+        return Session(tree, selection, current().watching.Probe())
+
+    def _send(self, session: Session, due: Any) -> None:
         try:
-            values, gradients, hidden = probe.take()
+            values, gradients, hidden = session.recorder.take()  # type: ignore[attr-defined]
             reached = [leaf for leaf in values if leaf in gradients]
             calls = session.facts.calls
             self.activations = tuple(leaf.name(calls) for leaf in values)
@@ -143,7 +157,8 @@ class Watching:
                 parts = {"values": measure(Group([*values.values()], kernels))}
                 if reached:
                     chosen = [gradients[leaf] for leaf in reached]
-                    parts["gradients"] = measure(Group(chosen, kernels))
+                    scale = self.taps[0].scale if self.taps else None
+                    parts["gradients"] = measure(Group(chosen, kernels, scale))
                 return parts
 
             self.stream.emit(ACTIVATIONS, due, numbers)

@@ -47,8 +47,8 @@ class Series:
         size: How many numbers it holds; 0 where that changes with the batch.
         steps: When it was recorded.
         norm: The Euclidean norm.
-        zeros: How many elements are zero.
-        underflow: How many are too small for the dtype to hold in full.
+        zeros: The share of exact zeros, 0 to 1.
+        underflow: The share of elements that are not zero but would be in float16.
         nan: How many are NaN.
         posinf: How many are infinite.
         neginf: How many are minus infinite.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ._blocks import Block
 from ._series import Column, columns_of, ratio
 
-_HEADS = ("norm", "update ratio", "zeros", "non-finite")
+_HEADS = ("norm", "update ratio", "% zero", "non-finite")
 _MOST = 40  # lines; of more the middle is left out
 _WIDEST = 48  # characters of an address
 
@@ -26,7 +26,7 @@ def newest(title: str, blocks: Sequence[Block], steps: NDArray[np.int64]) -> str
     columns = [
         [_number(n) for n in found["norm"].tolist()],
         [_number(n) for n in _ratio(found).tolist()],
-        [_count(n) for n in found["zeros"].tolist()],
+        [_number(None if n is None else 100 * n) for n in found["zeros"].tolist()],
         [_count(n) for n in bad.tolist()],
     ]
     names = [

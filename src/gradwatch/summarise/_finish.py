@@ -48,27 +48,30 @@ def finish(sums: Array, scale: float = 1.0) -> NDArray[np.float32]:
         if name in columns:
             columns[name] = np.where(finite > 0, columns[name] / scale, np.nan)
     columns |= {name: given[name] for name in ("nan", "posinf", "neginf")}
+    columns, exponent = _multiplied(columns, exponent)
     rows = blank((len(size), len(COLUMNS)))
     for name, values in columns.items():
         rows[:, COLUMNS.index(name)] = values
-    return with_exponents(rows, exponent)
-
-
-def with_exponents(
-    rows: NDArray[np.float32], exponent: Array
-) -> NDArray[np.float32]:
-    """Multiplies back what was scaled, where a float32 can hold all of it."""
-    places = [COLUMNS.index(name) for name in SCALED if name != "applied_norm"]
-    factor = np.exp2(exponent)[:, None]
-    with np.errstate(all="ignore"):
-        whole = rows[:, places].astype(np.float64) * factor
-        small = np.abs(whole) < np.finfo(np.float32).tiny
-        lost = small & (rows[:, places] != 0)
-        fits = ~np.any((np.abs(whole) > np.finfo(np.float32).max) | lost, axis=1)
-    for line in np.flatnonzero(fits & (exponent != 0)):
-        rows[line, places] = whole[line]
-    rows[:, COLUMNS.index("exponent")] = np.where(fits, 0.0, exponent)
+    rows[:, COLUMNS.index("exponent")] = exponent
     return rows
+
+
+def _multiplied(
+    columns: dict[str, Array], exponent: Array
+) -> tuple[dict[str, Array], Array]:
+    """Multiplies back what was scaled, on lines where a float32 can hold all of it.
+
+    Still in float64: beside 1e20, a smallest number of 1e-30 would be none in between.
+    """
+    names = [name for name in SCALED if name in columns]
+    scaled = np.stack([columns[name] for name in names])
+    with np.errstate(all="ignore"):
+        whole = scaled * np.exp2(exponent)
+        lost = (np.abs(whole) < np.finfo(np.float32).tiny) & (scaled != 0)
+        large = np.abs(whole) > np.finfo(np.float32).max
+    fits = ~np.any(large | lost, axis=0)
+    kept = np.where(fits, whole, scaled)
+    return columns | dict(zip(names, kept, strict=True)), np.where(fits, 0.0, exponent)
 
 
 def norms(pairs: Array) -> Array:

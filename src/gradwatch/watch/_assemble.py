@@ -19,19 +19,21 @@ _COLUMN = {name: place for place, name in enumerate(COLUMNS)}
 class Assembler:
     """Puts the lines of all taps of a model in the order of its depth."""
 
-    def __init__(self, watching: Watching, histograms: bool) -> None:
+    def __init__(self, watching: Watching) -> None:
         self._watching = watching
-        self._histograms = histograms
         self._layouts: dict[tuple[Any, ...], Layout] = {}
 
-    def record(self, step: int, sent: dict[str, Parts]) -> Record | None:
+    def record(
+        self, step: int, sent: dict[str, Parts], histograms: bool
+    ) -> Record | None:
         """Returns the record of a step, or None if nothing was sent."""
         blocks = [
-            _weights(tap.names, tap.sizes, sent[tap.key], self._histograms)
+            _weights(tap.names, tap.sizes, sent[tap.key], histograms)
             for tap in self._watching.taps
             if tap.key in sent
         ]
-        blocks += self._activations(sent.get(ACTIVATIONS))
+        scale = blocks[0].totals["loss_scale"] if blocks else 1.0
+        blocks += self._activations(sent.get(ACTIVATIONS), scale)
         if not blocks:
             return None
         order = self._order()
@@ -59,13 +61,13 @@ class Assembler:
             places += [(name, kind) for name in self._watching.activations]
         return {place: number for number, place in enumerate(places)}
 
-    def _activations(self, parts: Parts | None) -> list[_Block]:
+    def _activations(self, parts: Parts | None, scale: float) -> list[_Block]:
         if parts is None:
             return []
         watching = self._watching
         blocks = [_Block("value", watching.activations, finish(parts["values"]))]
         if "gradients" in parts:
-            rows = finish(parts["gradients"])
+            rows = finish(parts["gradients"], scale)
             blocks.append(_Block("activation", watching.reached, rows))
         return blocks
 

@@ -12,7 +12,7 @@ from ..capture import HISTOGRAMS, SCALARS, Watching
 from ..record import Record, RunWriter, Sink, Sinks, numbers
 from ._assemble import Assembler
 from ._cost import Cost
-from ._schedule import Every, Moment, as_schedule
+from ._schedule import Every, Moment, Schedule, as_schedule
 
 # Of steps that are not recorded, the first few and then every tenth are timed: where
 # steps run ahead of the host (JAX), timing one means waiting for it.
@@ -25,7 +25,8 @@ class Host:
     Args:
         directory: Where the run goes.
         every: When a step is recorded.
-        histograms: Whether recorded steps hold histograms.
+        histograms: Which recorded steps hold histograms: all, none, or in the terms of
+            `every`.
         sinks: Further receivers.
     """
 
@@ -33,7 +34,7 @@ class Host:
         self,
         directory: Any,
         every: Every,
-        histograms: bool,
+        histograms: bool | Every,
         sinks: Sequence[Sink],
     ) -> None:
         self.directory = directory
@@ -46,13 +47,17 @@ class Host:
         self.failure: str | None = None
         """What went wrong with our part; nothing is recorded after it."""
         self._schedule = as_schedule(every, self.cost)
-        self._detail = HISTOGRAMS if histograms else SCALARS
+        self._pictures: Schedule = lambda _: bool(histograms)
+        if not isinstance(histograms, bool):
+            self._pictures = as_schedule(histograms, self.cost, "histograms")
+        # Epochs are rare by themselves: TensorBoard's own tabs show each.
+        self._seconds = 0.0 if "epoch" in (every, histograms) else 1.0
         self._sinks = Sinks(sinks)
         self._writer: RunWriter | None = None
         self._assembler: Assembler | None = None
         self._watching: Watching | None = None
         self._logs: Any = None
-        self._armed = 0
+        self._details: list[int] = []
         self._timed = 0
         self._began = 0.0
         self._waits = False
@@ -60,8 +65,8 @@ class Host:
     def begin(self, watching: Watching, info: Mapping[str, Any]) -> None:
         """A training starts."""
         self._watching = watching
-        self._assembler = Assembler(watching, self._detail == HISTOGRAMS)
-        self._writer = RunWriter(self.directory)
+        self._assembler = Assembler(watching)
+        self._writer = RunWriter(self.directory, self._seconds)
         self._writer.note("run", dict(info))
         self._sinks.start(dict(info))
         self._logs = None
@@ -98,18 +103,14 @@ class Host:
         if self.failure is not None or self._watching is None:
             return
         try:
-            details = [
-                self._detail if self._schedule(moment) else 0
-                for moment in (
-                    Moment(self.step + ahead, batch + ahead, batches)
-                    for ahead in range(steps)
-                )
+            self._details = [
+                self.detail(Moment(self.step + ahead, batch + ahead, batches))
+                for ahead in range(steps)
             ]
-            self._armed = sum(detail > 0 for detail in details)
-            self._watching.stream.arm(details)
+            self._watching.stream.arm(self._details)
             self._timed += 1
             self._waits = (
-                self._armed > 0
+                any(self._details)
                 or self._timed <= _TIMED_FIRST
                 or self._timed % _TIMED_EVERY == 0
             )
@@ -131,10 +132,11 @@ class Host:
                 seconds = time.perf_counter() - self._began
             self._logs = logs
             ran, sent = watching.stream.take()
-            self.cost.ran(ran, self._armed, seconds)
+            self.cost.ran(ran, sum(detail > 0 for detail in self._details), seconds)
             began = time.perf_counter()
             for ahead in sorted(sent):
-                self._record(self.step + ahead, sent[ahead])
+                pictures = self._details[ahead] == HISTOGRAMS
+                self.record(self.step + ahead, sent[ahead], pictures)
             self.step += ran
             self.cost.wrote(time.perf_counter() - began, len(sent))
             return self._with_headline(logs)
@@ -142,10 +144,17 @@ class Host:
             self.failed(error)
             return logs
 
-    def _record(self, step: int, sent: Any) -> None:
+    def detail(self, moment: Moment) -> int:
+        """Returns how much of a step is recorded; asked once for each, in order."""
+        if not self._schedule(moment):
+            return 0
+        return HISTOGRAMS if self._pictures(moment) else SCALARS
+
+    def record(self, step: int, sent: Any, histograms: bool) -> None:
+        """Writes what a step sent."""
         if self._assembler is None or self._writer is None:
             return
-        record = self._assembler.record(step, sent)
+        record = self._assembler.record(step, sent, histograms)
         if record is None:
             return
         self.latest = record

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
 import keras
 
-from ..capture import Watching, optimizers_of
+from .._errors import GradwatchError
+from ..capture import Shadow, Watching, optimizers_of
 from ..record import Record, Sink
 from ..select import Activations, Weights, Wrt, activations as at, weights as of
+from ._endings import close_with
 from ._host import Host
 from ._schedule import Every
 
@@ -35,7 +36,7 @@ class GradientMonitor(keras.callbacks.Callback):
     ... )
     >>> run = gw.open_run("runs/a")
     >>> run.steps.tolist(), run.names
-    ([0, 2], ['a/kernel', 'a/bias'])
+    ([0, 2], ('a/kernel', 'a/bias'))
 
     What it costs: on a step that is recorded, about four sweeps over the gradients and
     three over the weights; `run.overhead` says how much that was.
@@ -46,11 +47,13 @@ class GradientMonitor(keras.callbacks.Callback):
         every: A number of steps, `"epoch"` for the last step of each epoch,
             `gradwatch.budget(0.02)` for as often as costs 2 % of the time, or a
             function of the step that gives True or False.
-        layers: Whose weights: an address, a pattern, an index, a layer, a class, or a
-            list of these. Default: every trainable weight.
+        layers: Whose weights, as `gradwatch.weights` takes it: an address, a pattern,
+            a layer, a class, an index (which counts weights), or a list of these.
+            Default: every trainable weight.
         activations: Layers whose activations are recorded as well, their values and
             their gradients, in the same terms; True for all.
-        histograms: Whether recorded steps hold histograms.
+        histograms: Whether recorded steps hold histograms; or which of them, in the
+            terms of `every`.
         sinks: Further receivers, such as `gradwatch.WandbSink()`.
 
     Raises:
@@ -65,14 +68,14 @@ class GradientMonitor(keras.callbacks.Callback):
         every: Every = 10,
         layers: Any = None,
         activations: Any = None,
-        histograms: bool = True,
+        histograms: bool | Every = True,
         sinks: Sequence[Sink] = (),
     ) -> None:
         super().__init__()
         self._host = Host(directory, every, histograms, sinks)
         self._wrt = as_wrt(layers, activations)
         self._fit: _Fit | None = None
-        self._kept: tuple[Any, _Fit] | None = None
+        self._kept: _Fit | None = None
         self._batch = 0
         self._continues = False
 
@@ -94,17 +97,32 @@ class GradientMonitor(keras.callbacks.Callback):
         self.close()  # what an interrupted `fit` may have left
         if self._host.failure is not None:
             return
+        try:
+            self._open()
+        except GradwatchError:
+            raise  # a name that matches nothing is said before training starts
+        except Exception as error:  # noqa: BLE001 - ours must not end a training
+            self._host.failed(error)
+            self.close()
+            return
+        frame = sys._getframe(1)
+        if isinstance(frame.f_locals.get("self"), keras.callbacks.CallbackList):
+            fit = self._fit
+            # Of this `fit` only: the list of an earlier one may be collected later.
+            close_with(frame, lambda: self.close() if self._fit is fit else None)
+
+    def _open(self) -> None:
         model = self.model
-        watched = self._of_before(model) or _Fit(model, self._wrt, self)
-        watched.open()
-        self._fit = watched
-        self._kept = (model.train_function, watched)
+        if isinstance(model.__dict__.get("train_step"), Shadow):
+            raise GradwatchError(
+                "A model can have one `GradientMonitor` at a time. Received: a second "
+                f"one, for {str(self._host.directory)!r}. One monitor records all that "
+                "is asked of it; `sinks=` hands its numbers on to others."
+            )
+        self._fit = self._of_before(model) or _Fit(model, self._wrt, self)
+        self._fit.open()
+        self._kept = self._fit
         self._first_epoch = True
-        caller = sys._getframe(1).f_locals.get("self")
-        if isinstance(caller, keras.callbacks.CallbackList):
-            # `fit` tells nobody when it fails; but this list goes with it.
-            watched.owner = weakref.finalize(caller, self.close)
-            watched.owner.atexit = False
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Finds out at which step training stands."""
@@ -113,11 +131,15 @@ class GradientMonitor(keras.callbacks.Callback):
             return
         self._first_epoch = False
         host = self._host
-        if not self._continues:  # else the count of this monitor goes on
-            batches = self.params.get("steps") or 0
-            host.step = max(self._fit.iterations, epoch * batches)
-        self._continues = True
-        host.begin(self._fit.watching, self._fit.info())
+        try:
+            if not self._continues:  # else the count of this monitor goes on
+                batches = self.params.get("steps") or 0
+                host.step = max(self._fit.iterations, epoch * batches)
+            self._continues = True
+            host.begin(self._fit.watching, self._fit.info())
+        except Exception as error:  # noqa: BLE001 - ours must not end a training
+            host.failed(error)
+            self.close()
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         """Notes the place in the epoch."""
@@ -153,9 +175,9 @@ class GradientMonitor(keras.callbacks.Callback):
         """What an earlier `fit` compiled, if nothing of it has changed since."""
         if self._kept is None:
             return None
-        function, fit = self._kept
-        same = function is fit.function and model.train_function is fit.original
-        return fit if same and fit.model is model and fit.fits(model) else None
+        fit = self._kept
+        same = fit.model is model and model.train_function is fit.original
+        return fit if same and fit.fits(model) else None
 
 
 class _Fit:
@@ -164,7 +186,6 @@ class _Fit:
     def __init__(self, model: Any, wrt: Wrt, monitor: GradientMonitor) -> None:
         self.model = model
         self.original = model.train_function
-        self.owner: Any = None
         self.announced = False
         self._monitor = monitor
         self._optimizers = optimizers_of(model)
@@ -209,8 +230,6 @@ class _Fit:
 
     def close(self) -> None:
         """Takes the taps out."""
-        if self.owner is not None:
-            self.owner.detach()
         self.watching.remove()
         if self.model.train_function is self.function:
             self.model.train_function = self.original

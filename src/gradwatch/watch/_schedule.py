@@ -69,7 +69,7 @@ def _share(share: object) -> str:
 Every = int | str | Budget | Callable[[int], bool]
 
 
-def as_schedule(every: Every, cost: Cost) -> Schedule:
+def as_schedule(every: Every, cost: Cost, argument: str = "every") -> Schedule:
     """Returns the schedule that an `every` argument means.
 
     Raises:
@@ -85,7 +85,7 @@ def as_schedule(every: Every, cost: Cost) -> Schedule:
         return lambda moment: bool(every(moment.step))
     ways = quoted(["epoch"])
     raise GradwatchError(
-        f"`every` must be a number of steps from 1, {ways}, `gradwatch.budget(…)`, or "
+        f"`{argument}` must be a number of steps from 1, {ways}, `gradwatch.budget(…)`, or "
         f"a function of the step that gives True or False. Received: {every!r}."
     )
 
@@ -111,5 +111,7 @@ class _Earned:
             # The first step is compiled: what it takes says nothing of the others.
             first, self._started = self._started is None, now
             return first
+        if self._cost.step is None:
+            return False  # what a record costs is known by what a step takes without
         earned = self._share * (now - self._started)
         return self._cost.spent + self._cost.next_one <= earned

@@ -49,6 +49,6 @@ def in_xla() -> bool:
     return False
 
 
-def dense(gradient: Tensor) -> Tensor:
-    """Repeated rows of a sparse gradient add up."""
-    return tf.convert_to_tensor(gradient)
+def dense(gradient: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Repeated rows of a sparse gradient add up; its own shape is often unknown."""
+    return tf.ensure_shape(tf.convert_to_tensor(gradient), shape)

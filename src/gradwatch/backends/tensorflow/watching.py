@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 from tensorflow.python.framework import ops as tf_ops
+from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 
 from .._protocol import Leaf, Parts, Taken, Tensor
 from . import kernels as kernels
@@ -27,8 +28,8 @@ class Stream:
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
-        self._details = tf.Variable(np.zeros(slots, np.int32), trainable=False)
-        self._slot = tf.Variable(0, trainable=False, dtype=tf.int32)
+        self._details = _variable(np.zeros(slots, np.int32))
+        self._slot = _variable(np.zeros((), np.int32))
         self._parts: dict[str, dict[str, tf.Variable]] = {}
         self._stamps: dict[str, tf.Variable] = {}
         self._seen: dict[str, NDArray[np.int32]] = {}
@@ -103,17 +104,12 @@ class Stream:
         shapes = {name: tuple(part.shape) for name, part in parts.items()}
         known = self._parts.get(key, {})
         if {name: tuple(v.shape[1:]) for name, v in known.items()} != shapes:
-            with tf.init_scope():
-                known = self._parts[key] = {
-                    name: tf.Variable(
-                        np.zeros((self.slots, *shape), np.float32), trainable=False
-                    )
-                    for name, shape in shapes.items()
-                }
-                self._stamps[key] = tf.Variable(
-                    np.zeros(self.slots, np.int32), trainable=False
-                )
-                self._seen[key] = np.zeros(self.slots, np.int32)
+            known = self._parts[key] = {
+                name: _variable(np.zeros((self.slots, *shape), np.float32))
+                for name, shape in shapes.items()
+            }
+            self._stamps[key] = _variable(np.zeros(self.slots, np.int32))
+            self._seen[key] = np.zeros(self.slots, np.int32)
         return known
 
     # on the host ----------------------------------------------------------------------
@@ -198,6 +194,8 @@ class Probe:
         """An identity whose derivative notes what passes."""
         del keep
         self._values[leaf] = (_place(), tensor)
+        if _has_logits(tensor):
+            return tensor
 
         @tf.custom_gradient
         def probe(x: Tensor) -> Any:
@@ -224,6 +222,28 @@ class Probe:
         import contextlib
 
         return contextlib.nullcontext()
+
+
+def _variable(initial: NDArray[Any]) -> Any:
+    """Makes a variable that the function being traced is not told of.
+
+    A function that makes variables is traced a second time, and must not make any then.
+    `tf.Variable(…)` asks whoever wants to know of new variables; `type.__call__` makes
+    it without asking.
+    """
+    with tf.init_scope():
+        return type.__call__(ResourceVariable, initial_value=initial, trainable=False)
+
+
+def _has_logits(tensor: Tensor) -> bool:
+    """Whether a loss would look behind the tensor, at what went into the activation.
+
+    The cross-entropies of Keras do, and compute another thing where they cannot. So the
+    gradient at such a tensor is never computed in training: only its value is noted.
+    """
+    if hasattr(tensor, "_keras_logits"):
+        return True
+    return not tf.executing_eagerly() and tensor.op.type in ("Sigmoid", "Softmax")
 
 
 def _place() -> Any:

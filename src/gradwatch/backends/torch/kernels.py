@@ -29,6 +29,7 @@ def count(numbers: Tensor, length: int) -> Tensor:
     return torch.bincount(numbers, minlength=length).to(torch.float32)
 
 
-def dense(gradient: Tensor) -> Tensor:
+def dense(gradient: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Gradients are dense here."""
+    del shape
     return gradient

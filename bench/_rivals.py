@@ -6,7 +6,7 @@ import keras
 
 
 def second_pass(model, x, y, folder):
-    """The recipe of the web: the gradients of the batch, computed again, and written."""
+    """The recipe of the web: the gradients of the batch, computed again, written."""
     import tensorflow as tf
 
     writer = tf.summary.create_file_writer(f"{folder}/recipe")
@@ -26,7 +26,7 @@ def second_pass(model, x, y, folder):
 
 
 def tensorboard(model, x, y, folder):
-    """Keras's own callback: histograms of weights, none of gradients, at epochs' ends."""
+    """Keras's own callback: histograms of weights, not of gradients, each epoch."""
     return [keras.callbacks.TensorBoard(f"{folder}/keras", histogram_freq=1)]
 
 

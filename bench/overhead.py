@@ -1,8 +1,8 @@
 """What watching costs a training step, side by side with an unwatched training.
 
-Run `make bench`, or `python -m bench.overhead --models mlp cnn`. Every contestant trains
-a model of its own with Adam; they take turns of some steps each in one process. Ratios
-are of the clock, to the unwatched training of the same run.
+Run `make bench`, or `python -m bench.overhead --models mlp cnn`. Every contestant
+trains a model of its own with Adam; they take turns of some steps each in one process.
+Ratios are of the clock, to the unwatched training of the same run.
 """
 
 import os

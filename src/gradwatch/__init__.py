@@ -12,6 +12,11 @@ from .inspect import Tape as Tape
 from .inspect import gradients as gradients
 from .inspect import layers as layers
 from .inspect import why_none as why_none
+from .monitor import Budget as Budget
+from .monitor import GradientMonitor as GradientMonitor
+from .monitor import Watch as Watch
+from .monitor import budget as budget
+from .monitor import watch as watch
 from .record import MlflowSink as MlflowSink
 from .record import Run as Run
 from .record import RunError as RunError
@@ -28,9 +33,6 @@ from .targets import class_score as class_score
 from .targets import loss as loss
 from .targets import mean_output as mean_output
 from .targets import output as output
-from .watch import Budget as Budget
-from .watch import GradientMonitor as GradientMonitor
-from .watch import budget as budget
 
 __all__ = [
     "AddressError",
@@ -51,6 +53,7 @@ __all__ = [
     "Target",
     "TargetError",
     "WandbSink",
+    "Watch",
     "activations",
     "budget",
     "class_score",
@@ -61,6 +64,7 @@ __all__ = [
     "mean_output",
     "open_run",
     "output",
+    "watch",
     "weights",
     "why_none",
 ]

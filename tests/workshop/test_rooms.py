@@ -17,7 +17,7 @@ ROOMS = {
     "select": {"keras"},
     "targets": {"keras"},
     "backends": {"keras"},  # and each file its own framework, see `allowed`
-    "capture": {"keras", ".select", ".targets", ".backends"},
+    "capture": {"keras", ".select", ".targets", ".backends", ".summarise"},
     "summarise": {"keras"},
     "record": {
         *(".summarise", "tensorboard", "google_crc32c"),
@@ -28,6 +28,11 @@ ROOMS = {
     "inspect": {
         "keras",
         *(".select", ".targets", ".backends", ".capture", ".summarise", ".show"),
+    },
+    # On top of the engine: a training that runs → a run on disk.
+    "monitor": {
+        "keras",
+        *(".select", ".backends", ".capture", ".summarise", ".record"),
     },
     "testing": {"keras"},
 }

@@ -7,13 +7,13 @@ from ._entries import absent as absent
 from ._entries import entries as entries
 from ._guard import untouched as untouched
 from ._leaf import Leaf as Leaf
+from ._optimizer import HISTOGRAMS as HISTOGRAMS
+from ._optimizer import SCALARS as SCALARS
 from ._places import note_place as note_place
 from ._reasons import Reason as Reason
 from ._reasons import not_recorded as not_recorded
 from ._session import Facts as Facts
 from ._session import Session as Session
-from ._optimizer import HISTOGRAMS as HISTOGRAMS
-from ._optimizer import SCALARS as SCALARS
 from ._watching import ACTIVATIONS as ACTIVATIONS
 from ._watching import Shadow as Shadow
 from ._watching import Watching as Watching

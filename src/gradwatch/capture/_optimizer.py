@@ -36,6 +36,8 @@ class OptimizerTap:
         name_of: Callable[[Any], str | None],
         failed: Callable[[Exception], None],
     ) -> None:
+        self.done: Callable[[], None] | None = None
+        """Is told of each call that is over; where steps are compiled, when traced."""
         self.optimizer = optimizer
         self.key = key
         self.names: tuple[str, ...] = ()
@@ -45,7 +47,7 @@ class OptimizerTap:
         """What the loss was multiplied by in the step being traced, or run."""
         self.calls = 0
         """How often it was reached; where steps are compiled, that is when traced."""
-        self._stream = stream
+        self.stream = stream
         self._name_of = name_of
         self._failed = failed
         self._inside = False
@@ -138,13 +140,17 @@ class OptimizerTap:
                     send(result)
                 except Exception as error:  # noqa: BLE001 - as above
                     self._failed(error)
+            if self.done is not None:
+                self.done()
             return result
         finally:
             self._inside = False
 
     def _prepare(self, step: _Step) -> Callable[[Any], None] | None:
         """Looks at everything as it is before the update."""
-        stream, backend = self._stream, current().watching
+        stream, backend = self.stream, current().watching
+        with step.state():
+            stream.begin(self._inner._iterations.value)
         due = stream.due(SCALARS)
         if due is False:
             return None
@@ -201,6 +207,7 @@ class OptimizerTap:
                     return parts | self._applied(step, scale, accumulated, places)
 
             stream.emit(self.key, due, numbers)
+
         return send
 
     @property
@@ -245,7 +252,7 @@ class OptimizerTap:
             for v, grad in zip(step.variables, step.grads, strict=True)
             if grad is not None
         ]
-        return self._stream.snapshot(f"{self.key}/accumulated", due, values)
+        return self.stream.snapshot(f"{self.key}/accumulated", due, values)
 
     def _applied(
         self,

@@ -69,6 +69,10 @@ class Session:
         self._probing = 0
         self._depth: Counter[str] = Counter()
 
+    def forget(self) -> None:
+        """Starts over: the next call of a layer is its first."""
+        self.facts = Facts()
+
     @contextlib.contextmanager
     def open(self, *, alone: bool = True) -> Iterator[Session]:
         """Shadows `call` on every layer of the model; restores it, whatever happens.

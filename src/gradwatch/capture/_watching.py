@@ -1,4 +1,4 @@
-"""All taps on a model while it trains: its optimizers, its layers, its train function."""
+"""All taps on a model while it trains: optimizers, layers, the train function."""
 
 from __future__ import annotations
 
@@ -114,6 +114,34 @@ class Watching:
             result = self._train_step(*args)
             send()
         return result
+
+    @contextlib.contextmanager
+    def loop(
+        self, ask: Callable[[int], int], receive: Callable[..., None], start: int
+    ) -> Iterator[None]:
+        """Taps a loop that is not `fit`: nobody announces its steps."""
+        self.stream = current().watching.LoopStream(ask, receive, start)
+        for tap in self.taps:
+            tap.stream = self.stream
+        session = self._new_session()
+
+        def done() -> None:
+            if session is not None:
+                self._send(session, self.stream.due(SCALARS))
+                session.forget()
+            self.stream.applied()
+
+        self.taps[-1].done = done
+        try:
+            with contextlib.ExitStack() as stack:
+                for tap in self.taps:
+                    tap.install()
+                    stack.callback(tap.remove)
+                if session is not None:
+                    stack.enter_context(session.open(alone=False))
+                yield
+        finally:
+            self.taps[-1].done = None
 
     # layers ---------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..summarise import COLUMNS, SCALED, bucket_edges, is_blank
+from ..summarise import BUCKETS, COLUMNS, SCALED, bucket_edges, is_blank
 from ._layout import TOTALS
 
 Column = np.ma.MaskedArray[Any, np.dtype[np.float64]]
@@ -86,6 +86,8 @@ class Series:
 
     @cached_property
     def _histograms(self) -> Histograms:
+        if self.kind != "weight":  # of activations no histogram is recorded
+            return np.empty(0, np.int64), np.empty((0, BUCKETS), np.int64)
         return self._read()
 
     @property

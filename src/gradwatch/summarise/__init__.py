@@ -10,11 +10,11 @@ from ._columns import SCALED as SCALED
 from ._columns import blank as blank
 from ._columns import bucket_edges as bucket_edges
 from ._columns import is_blank as is_blank
-from ._row import Row as Row
-from ._sparse import summarise_rows as summarise_rows
 from ._finish import finish as finish
 from ._finish import norms as norms
+from ._row import Row as Row
 from ._sample import SAMPLE as SAMPLE
+from ._sparse import summarise_rows as summarise_rows
 from ._step import SUMS as SUMS
 from ._step import Group as Group
 from ._step import histograms as histograms

@@ -19,9 +19,9 @@ COLUMNS = (
 """The columns of a line, in order.
 
 The first eleven are those of `Row`: of the unscaled gradient before clipping, over its
-finite elements. `applied_norm` is the norm of what the optimizer's rule was given, after
-accumulation and clipping. `exponent` is 0 but for gradients whose norm does not fit into
-a float32: all of `SCALED` are then divided by `2 ** exponent`.
+finite elements. `applied_norm` is the norm of what the optimizer's rule was given,
+after accumulation and clipping. `exponent` is 0 but for gradients whose norm does not
+fit into a float32: all of `SCALED` are then divided by `2 ** exponent`.
 """
 
 SCALED = ("norm", "mean", "std", "min", "max", "mean_abs", "applied_norm")
@@ -60,10 +60,10 @@ OCTAVES = HIGHEST - LOWEST + 1
 BUCKETS = 2 * OCTAVES
 """The size of every histogram.
 
-Bucket `OCTAVES + k` counts values in `[2 ** (LOWEST + k), 2 ** (LOWEST + k + 1))`, bucket
-`OCTAVES - 1 - k` their negatives: the buckets run along the number line. The outermost
-and the innermost ones take what is beyond them. Zeros, NaN and infinities are not in a
-histogram: they have columns of their own.
+Bucket `OCTAVES + k` counts values in `[2 ** (LOWEST + k), 2 ** (LOWEST + k + 1))`,
+bucket `OCTAVES - 1 - k` their negatives: the buckets run along the number line. The
+outermost and the innermost ones take what is beyond them. Zeros, NaN and infinities are
+not in a histogram: they have columns of their own.
 """
 
 

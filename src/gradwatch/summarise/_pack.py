@@ -1,9 +1,9 @@
 """Many small tensors as one matrix, so that a few operations measure them all.
 
 A model has hundreds of small weights. Measured one by one they would cost thousands of
-operations, each of which is traced, compiled and scheduled. Laid end to end, each padded
-to whole lines of `WIDTH`, they are one matrix: its lines are reduced at once, and what
-the lines of one tensor give is added up.
+operations, each of which is traced, compiled and scheduled. Laid end to end, each
+padded to whole lines of `WIDTH`, they are one matrix: its lines are reduced at once,
+and what the lines of one tensor give is added up.
 """
 
 from __future__ import annotations

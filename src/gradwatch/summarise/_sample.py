@@ -10,7 +10,7 @@ from keras import ops
 Tensor = Any
 
 SAMPLE = 16_384
-"""Of a larger tensor, about this many numbers give shares, `mean_abs`, and histograms."""
+"""Of a larger tensor, about this many numbers give shares, `mean_abs`, histograms."""
 
 
 def sample_of(tensor: Tensor) -> Tensor:

@@ -165,8 +165,8 @@ def _packed(group: Group) -> Tensor:
         _along(vanishing),
     )
     center = total / ops.maximum(count, 1.0)
-    # Distances from the mean: "mean of squares less square of mean" has no correct digit
-    # when the mean is large beside the spread.
+    # Distances from the mean: "mean of squares less square of mean" has no correct
+    # digit when the mean is large beside the spread.
     away = ops.where(finite, shrunk - pack.spread(center), ops.zeros_like(shrunk))
     (spread,) = pack.sums(ops.sum(ops.square(away), axis=1))
     size = ops.convert_to_tensor(pack.lengths.astype(np.float32))
@@ -350,7 +350,7 @@ def _stack(scalars: Sequence[Tensor]) -> Tensor:
 
 
 def _exponent_of(top: Tensor) -> Tensor:
-    """Returns the exponents of magnitudes, as floats; 0 for zero and what is not one."""
+    """Returns the exponents of magnitudes, as floats; 0 for what has none."""
     usable = ops.logical_and(ops.isfinite(top), top > 0)
     safe = ops.where(usable, top, ops.ones_like(top))
     # 2 ** 127 is the largest power of two that is a float32.

@@ -1,4 +1,4 @@
-"""The reductions of a training step for which TensorFlow has a faster word than Keras."""
+"""The reductions of a training step that TensorFlow can say faster than Keras."""
 
 from __future__ import annotations
 

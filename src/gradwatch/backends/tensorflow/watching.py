@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +14,7 @@ from tensorflow.python.framework import ops as tf_ops
 from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 
 from .._protocol import Leaf, Parts, Taken, Tensor
-from . import kernels as kernels
+from . import kernels
 
 STATELESS = False
 """Whether training goes through `stateless_apply`."""
@@ -37,6 +39,10 @@ class Stream:
         self._eager: list[dict[str, Parts]] = []
 
     # inside the step ------------------------------------------------------------------
+
+    def begin(self, iterations: Tensor) -> None:
+        """An optimizer is about to make this step."""
+        del iterations  # a stream of `fit` is told by the host
 
     def due(self, detail: int) -> Any:
         """Whether this much is recorded: a tensor, which the step branches on."""
@@ -149,6 +155,124 @@ class Stream:
         del logs  # TensorFlow returns when the step is done
 
 
+class LoopStream(Stream):
+    """For a loop of the user's own, whose compiled steps nobody tells the host of.
+
+    The steps count themselves, read from a table ahead whether they are due, and write
+    into a ring of slots. A thread empties the ring and fills the table. It works in
+    eager steps, in a `tf.function`, and under XLA.
+
+    Args:
+        ask: Gives the detail of a step, by its number.
+        receive: Gets what a step sent, its number and its detail.
+        start: The number of the first step.
+    """
+
+    TABLE, RING, PAUSE = 1024, 128, 0.01
+
+    def __init__(
+        self,
+        ask: Callable[[int], int],
+        receive: Callable[[int, dict[str, Parts], int], None],
+        start: int,
+    ) -> None:
+        super().__init__(self.RING)
+        self._ask, self._receive, self._start = ask, receive, start
+        self._count = _variable(np.zeros((), np.int64))
+        self._table = _variable(np.zeros(self.TABLE, np.int32))
+        self._written = _variable(np.zeros(self.RING, np.int64))
+        self._flags: list[int] = []
+        self._read = 0
+        self._own: int | None = None
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.lost = 0
+        """Records that were overwritten before they could be read."""
+
+    def due(self, detail: int) -> Any:
+        """Whether this much is recorded."""
+        if tf.executing_eagerly():
+            if self._own is None:
+                self._own = self._ask(self._start + int(self._count))
+            return self._own >= detail
+        if self._thread is None:
+            with tf.init_scope():  # out of what is being traced
+                self._refill()
+            self._thread = threading.Thread(target=self._follow, daemon=True)
+            self._thread.start()
+        return self._table[self._count % self.TABLE] >= detail
+
+    def applied(self) -> None:
+        """The step is over."""
+        if tf.executing_eagerly():
+            sent, self._eager = (self._eager or [{}])[0], []
+            detail, self._own = self._own or 0, None
+            self._receive(self._start + int(self._count), sent, detail)
+            self._count.assign_add(1)
+            return
+
+        def wrote() -> Tensor:
+            place = tf.reshape(self._slot, (1,))
+            stamp = tf.reshape(self._count + 1, (1,))
+            self._written.scatter_update(tf.IndexedSlices(stamp, place))
+            self._slot.assign((self._slot + 1) % self.RING)
+            return tf.constant(0)
+
+        tf.cond(self.due(1), wrote, lambda: tf.constant(0))
+        self._count.assign_add(1)
+
+    def _follow(self) -> None:
+        while not self._stop.wait(self.PAUSE):
+            with contextlib.suppress(Exception):  # The interpreter may be ending.
+                self._drain()
+
+    def _refill(self) -> None:
+        """Asks for the steps ahead; those behind make room."""
+        ahead = int(self._count) + self.TABLE
+        if len(self._flags) >= ahead:
+            return
+        while len(self._flags) < ahead:
+            self._flags.append(self._ask(self._start + len(self._flags)))
+        table = np.zeros(self.TABLE, np.int32)
+        for step in range(ahead - self.TABLE, ahead):
+            table[step % self.TABLE] = self._flags[step]
+        self._table.assign(table)
+
+    def _drain(self) -> None:
+        with self._lock:
+            self._refill()
+            written = self._written.numpy()
+            fresh = sorted(int(stamp) for stamp in written if stamp > self._read)
+            if not fresh:
+                return
+            parts = {
+                key: {name: v.numpy() for name, v in by_name.items()}
+                for key, by_name in self._parts.items()
+            }
+            after = self._written.numpy()
+            for stamp in fresh:
+                slot = int(np.flatnonzero(written == stamp)[0])
+                if after[slot] != stamp:
+                    self.lost += 1  # overtaken while being read
+                    continue
+                sent = {
+                    key: {name: array[slot] for name, array in by_name.items()}
+                    for key, by_name in parts.items()
+                }
+                step = stamp - 1
+                self._receive(self._start + step, sent, self._flags[step])
+            self._read = fresh[-1]
+
+    def close(self) -> None:
+        """Reads what is left; then nothing is due any more."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._drain()
+        self._table.assign(np.zeros(self.TABLE, np.int32))
+
+
 def value(part: Any) -> Tensor:
     """Returns a value that `snapshot` kept."""
     return part() if callable(part) else part
@@ -197,7 +321,7 @@ class Probe:
         if _has_logits(tensor):
             return tensor
 
-        @tf.custom_gradient
+        @tf.custom_gradient  # type: ignore[untyped-decorator]
         def probe(x: Tensor) -> Any:
             def backward(dy: Tensor) -> Tensor:
                 self._gradients[leaf] = (_place(), tf.convert_to_tensor(dy))
@@ -219,8 +343,6 @@ class Probe:
     def place(self, address: str) -> Any:
         """Nobody asks."""
         del address
-        import contextlib
-
         return contextlib.nullcontext()
 
 

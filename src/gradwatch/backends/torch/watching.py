@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from .._protocol import Leaf, Parts, Taken, Tensor
-from . import kernels as kernels
+from . import kernels  # noqa: F401 - `watching.kernels` is read by others
 from .recorder import Recorder
 
 STATELESS = False
@@ -25,6 +25,10 @@ class Stream:
         self._buffers: dict[str, list[Tensor]] = {}
 
     # inside the step ------------------------------------------------------------------
+
+    def begin(self, iterations: Tensor) -> None:
+        """An optimizer is about to make this step."""
+        del iterations  # a stream of `fit` is told by the host
 
     def due(self, detail: int) -> bool:
         """Whether this much of the step is recorded."""
@@ -77,8 +81,42 @@ class Stream:
 
     def wait(self, logs: Any) -> None:
         """Returns when the steps that gave these logs are done."""
+        del logs
         if torch.cuda.is_available():
             torch.cuda.synchronize()
+
+
+class LoopStream(Stream):
+    """For a loop of the user's own: the step ends when the last optimizer is done.
+
+    Args:
+        ask: Gives the detail of a step, by its number.
+        receive: Gets what a step sent, its number and its detail.
+        start: The number of the first step.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[int], int],
+        receive: Callable[[int, dict[str, Parts], int], None],
+        start: int,
+    ) -> None:
+        super().__init__(1)
+        self._ask, self._receive, self._next = ask, receive, start
+        self.arm([ask(start)])
+
+    def applied(self) -> None:
+        """The step is over."""
+        detail = self._armed[0]
+        self._sent.append({})
+        _, sent = self.take()
+        self._receive(self._next, sent.get(0, {}), detail)
+        self._next += 1
+        self.arm([self._ask(self._next)])
+
+    def close(self) -> None:
+        """Nothing is due any more."""
+        self.arm([0])
 
 
 def value(part: Tensor) -> Tensor:
@@ -114,9 +152,9 @@ class Probe(Recorder):
 
     def take(self) -> tuple[dict[Leaf, Tensor], dict[Leaf, Tensor], list[Leaf]]:
         """Returns values and gradients that can be used here, and who has none."""
-        taken = self._values, self._gradients, []
+        values, gradients = self._values, self._gradients
         self._values, self._gradients = {}, {}
-        return taken
+        return values, gradients, []
 
     def mark(self, leaf: Leaf, tensor: Tensor, *, keep: bool) -> Tensor:
         """A view, which is a node of its own in the graph, with a hook on it."""

@@ -45,7 +45,8 @@ class Assembler:
         counts = None
         if any(line[4] is not None for line in lines):
             none = np.zeros(BUCKETS, np.uint32)
-            counts = np.stack([none if l[4] is None else l[4] for l in lines])
+            given = [line[4] for line in lines]
+            counts = np.stack([none if count is None else count for count in given])
         key = tuple(line[:3] for line in lines)
         layout = self._layouts.get(key)
         if layout is None:
@@ -134,8 +135,7 @@ def _weights(
 def _column(rows: NDArray[np.float32], name: str) -> NDArray[np.float64]:
     """Returns a scaled column as it is meant."""
     exponents = rows[:, _COLUMN["exponent"]].astype(np.float64)
-    found: NDArray[np.float64] = rows[:, _COLUMN[name]] * np.exp2(exponents)
-    return found
+    return rows[:, _COLUMN[name]].astype(np.float64) * np.exp2(exponents)
 
 
 def _root(norms_: NDArray[np.float64]) -> float:

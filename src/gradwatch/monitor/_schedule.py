@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from .._errors import GradwatchError, quoted
+from .._errors import GradwatchError
 from ._cost import Cost
 
 
@@ -83,10 +83,9 @@ def as_schedule(every: Every, cost: Cost, argument: str = "every") -> Schedule:
         return _at_the_end_of_an_epoch
     if callable(every):
         return lambda moment: bool(every(moment.step))
-    ways = quoted(["epoch"])
     raise GradwatchError(
-        f"`{argument}` must be a number of steps from 1, {ways}, `gradwatch.budget(…)`, or "
-        f"a function of the step that gives True or False. Received: {every!r}."
+        f"`{argument}` must be a number of steps from 1, 'epoch', "
+        "`gradwatch.budget(…)`, or a function of the step that gives True or False. Received: {every!r}."
     )
 
 

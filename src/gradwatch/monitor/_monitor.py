@@ -12,7 +12,9 @@ import keras
 from .._errors import GradwatchError
 from ..capture import Shadow, Watching, optimizers_of
 from ..record import Record, Sink
-from ..select import Activations, Weights, Wrt, activations as at, weights as of
+from ..select import Activations, Weights, Wrt
+from ..select import activations as at
+from ..select import weights as of
 from ._endings import close_with
 from ._host import Host
 from ._schedule import Every
@@ -32,7 +34,11 @@ class GradientMonitor(keras.callbacks.Callback):
     >>> model.compile("sgd", "mse")
     >>> monitor = gw.GradientMonitor("runs/a", every=2)
     >>> history = model.fit(
-    ...     np.ones((8, 3)), np.ones((8, 2)), batch_size=2, verbose=0, callbacks=[monitor]
+    ...     np.ones((8, 3)),
+    ...     np.ones((8, 2)),
+    ...     batch_size=2,
+    ...     verbose=0,
+    ...     callbacks=[monitor],
     ... )
     >>> run = gw.open_run("runs/a")
     >>> run.steps.tolist(), run.names

@@ -1,10 +1,10 @@
 """Noticing the end of a `fit` that fails, of which Keras tells nobody.
 
-`on_train_end` is called when a `fit` succeeds. When it does not, the error leaves through
-one of three doors: the train function (which is ours), a callback, or the data. The
-latter two are objects that this one `fit` made for itself, so they can be shadowed and
-go with it. What gets past all three (an interruption between two calls) is noticed when
-`fit` has ended and its list of callbacks is no more, or when the model is used again.
+`on_train_end` is called when a `fit` succeeds. When it does not, the error leaves
+through one of three doors: the train function (which is ours), a callback, or the data.
+The latter two are objects that this one `fit` made for itself, so they can be shadowed
+and go with it. What gets past all three (an interruption between two calls) is noticed
+when the list of callbacks of that `fit` is no more, or when the model is used again.
 """
 
 from __future__ import annotations

@@ -1,0 +1,156 @@
+"""Watching a training loop of one's own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import keras
+
+from .._errors import GradwatchError
+from ..backends import Parts
+from ..capture import HISTOGRAMS, Watching
+from ..record import Record, Sink
+from ..select import require_model
+from ._host import Host
+from ._monitor import as_wrt
+from ._schedule import Every, Moment
+
+
+class Watch:
+    """A loop that is being watched; what `with gradwatch.watch(…) as w` gives."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._last = time.perf_counter()
+
+    @property
+    def latest(self) -> Record | None:
+        """The newest record, or None."""
+        return self._host.latest
+
+    @property
+    def overhead(self) -> dict[str, Any]:
+        """What watching has cost so far."""
+        return self._host.cost.report()
+
+    def _ask(self, step: int) -> int:
+        if self._host.failure is not None:
+            return 0
+        try:
+            return self._host.detail(Moment(step, step, None))
+        except Exception as error:  # noqa: BLE001 - ours must not end a training
+            self._host.failed(error)
+            return 0
+
+    def _receive(self, step: int, sent: dict[str, Parts], detail: int) -> None:
+        host = self._host
+        now = time.perf_counter()
+        host.cost.ran(1, int(detail > 0), now - self._last)
+        host.step = step
+        try:
+            if sent and host.failure is None:
+                host.record(step, sent, detail == HISTOGRAMS)
+        except Exception as error:  # noqa: BLE001 - ours must not end a training
+            host.failed(error)
+        host.step = step + 1
+        self._last = time.perf_counter()
+        if sent:
+            host.cost.wrote(self._last - now, 1)
+
+
+@contextlib.contextmanager
+def watch(  # noqa: PLR0913 - the arguments of `GradientMonitor`, and two before
+    model: keras.Model,
+    optimizer: Any,
+    directory: str | os.PathLike[str],
+    *,
+    every: Every = 10,
+    layers: Any = None,
+    activations: Any = None,
+    histograms: bool | Every = True,
+    sinks: Sequence[Sink] = (),
+) -> Iterator[Watch]:
+    """Records the gradients of a training loop of your own, as `GradientMonitor` does.
+
+    Whatever calls `optimizer.apply` (or `apply_gradients`; on JAX, `stateless_apply`)
+    inside the block is a step: eager, in a `tf.function`, with XLA, in `jax.jit`.
+
+    Example:
+    >>> import gradwatch as gw, keras, numpy as np
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, name="a")])
+    >>> optimizer = keras.optimizers.SGD(0.1)
+    >>> optimizer.build(model.trainable_variables)
+    >>> with gw.watch(model, optimizer, "runs/loop", every=2):
+    ...     for _ in range(4):
+    ...         grads = [keras.ops.ones(v.shape) for v in model.trainable_variables]
+    ...         optimizer.apply(grads, model.trainable_variables)
+    >>> gw.open_run("runs/loop").steps.tolist()
+    [0, 2]
+
+    A function that was compiled before the block does not know of it: compile inside,
+    or call it for the first time there. What was compiled inside records nothing more
+    after it. In compiled steps on JAX each step asks the host whether it is due.
+
+    Args:
+        model: The model whose weights are trained; it gives the names.
+        optimizer: The optimizer that is applied, or a list of them. A step is over when
+            the last of the list was applied.
+        directory: Where the run goes.
+        every: As in `GradientMonitor`, without `"epoch"`: a loop has none.
+        layers: As in `GradientMonitor`.
+        activations: As in `GradientMonitor`.
+        histograms: As in `GradientMonitor`.
+        sinks: As in `GradientMonitor`.
+
+    Raises:
+        GradwatchError: If an argument is not what it must be, or the model not built.
+        AddressError: If a name matches nothing.
+    """
+    require_model(model)
+    optimizers = optimizer if isinstance(optimizer, list | tuple) else [optimizer]
+    for item in optimizers:
+        if not isinstance(item, keras.optimizers.Optimizer):
+            raise GradwatchError(
+                "`optimizer` must be a Keras optimizer, or a list of them. Received: "
+                f"{item!r}. For `fit`, use `gradwatch.GradientMonitor`."
+            )
+    if "epoch" in (every, histograms):
+        raise GradwatchError(
+            '`every` must not be "epoch" in a loop of your own, which has none that '
+            "gradwatch knows of. Received: 'epoch'. Give the number of steps."
+        )
+    if not all(layer.built for layer in model._flatten_layers()):
+        raise GradwatchError(
+            "`model` must be built, so that its weights have names. Received: "
+            f"{model.name!r}, which is not. Call it once on a batch, or `model.build`."
+        )
+    host = Host(directory, every, histograms, sinks)
+    loop = Watch(host)
+    counts = [o._iterations for o in optimizers if hasattr(o, "_iterations")]
+    host.step = max(int(keras.ops.convert_to_numpy(c.value)) for c in counts)
+    watching = Watching(model, optimizers, as_wrt(layers, activations), 1, host.failed)
+    watching.resolve()
+    with watching.loop(loop._ask, loop._receive, host.step):
+        host.begin(watching, {"model": model.name, "backend": keras.backend.backend()})
+        try:
+            yield loop
+        finally:
+            watching.stream.close()
+            host.end()
+    _warn_of_silence(watching)
+
+
+def _warn_of_silence(watching: Watching) -> None:
+    if not any(tap.calls for tap in watching.taps):
+        warnings.warn(
+            "gradwatch saw no step inside `with watch(…)`: the optimizer was not "
+            "applied there, or only in a function that had been compiled before the "
+            "block. Compile inside it, or pass the optimizer that is used.",
+            RuntimeWarning,
+            stacklevel=4,
+        )

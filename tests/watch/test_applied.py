@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from keras import optimizers
 
+from gradwatch.monitor import GradientMonitor
 from gradwatch.record import open_run
-from gradwatch.watch import GradientMonitor
 
 from . import twins
 from .models import arrays, feed, planted

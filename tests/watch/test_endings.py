@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from keras import ops
 
+from gradwatch.monitor import GradientMonitor
 from gradwatch.record import open_run
-from gradwatch.watch import GradientMonitor
 
 from .models import QUICK, X, Y, arrays, fit, mlp
 

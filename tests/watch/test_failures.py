@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-import gradwatch.watch._host
+import gradwatch.monitor._host
+from gradwatch.monitor import GradientMonitor
 from gradwatch.record import open_run
-from gradwatch.watch import GradientMonitor
 
 from .models import arrays, fit, mlp, warned
 
@@ -34,13 +34,13 @@ def broken(*_, **__):
 
 
 PLACES = {
-    "at the start of training": "gradwatch.watch._monitor._Fit",
-    "at the start of the run": "gradwatch.watch._host.RunWriter",
-    "while steps are chosen": "gradwatch.watch._host.Moment",
+    "at the start of training": "gradwatch.monitor._monitor._Fit",
+    "at the start of the run": "gradwatch.monitor._host.RunWriter",
+    "while steps are chosen": "gradwatch.monitor._host.Moment",
     "in the step": "gradwatch.capture._optimizer.measure",
     "before the update": "gradwatch.capture._optimizer.OptimizerTap._totals",
     "in the activations": "gradwatch.capture._watching.measure",
-    "in the assembler": "gradwatch.watch._assemble.Assembler.record",
+    "in the assembler": "gradwatch.monitor._assemble.Assembler.record",
     "in the writer": "gradwatch.record.RunWriter.write",
     "in the layers": "gradwatch.capture._watching.Session",
 }
@@ -61,15 +61,15 @@ def test_a_failure_of_ours_is_one_warning(tmp_path, monkeypatch, expected, place
 
 def test_what_was_recorded_before_a_failure_is_kept(tmp_path, monkeypatch, expected):
     """The warning names the step from which on there is nothing."""
-    host = gradwatch.watch._host.Host
-    record = host._record
+    host = gradwatch.monitor._host.Host
+    record = host.record
 
-    def sometimes(self, step, sent):
+    def sometimes(self, step, sent, histograms):
         if step == 5:
             raise RuntimeError("of our own")
-        record(self, step, sent)
+        record(self, step, sent, histograms)
 
-    monkeypatch.setattr(host, "_record", sometimes)
+    monkeypatch.setattr(host, "record", sometimes)
     with warned() as said:
         found = trained(GradientMonitor(tmp_path, every=1, histograms=False))
     (message,) = said

@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 
+from gradwatch.monitor import GradientMonitor
 from gradwatch.record import open_run
 from gradwatch.summarise import SAMPLE
-from gradwatch.watch import GradientMonitor
 
 from . import twins
 from .models import feed, planted

@@ -7,8 +7,8 @@ import keras
 import numpy as np
 import pytest
 
+from gradwatch.monitor import GradientMonitor
 from gradwatch.record import open_run
-from gradwatch.watch import GradientMonitor
 
 from .models import fit, mlp
 

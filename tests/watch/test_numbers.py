@@ -6,9 +6,9 @@ import keras
 import numpy as np
 import pytest
 
+from gradwatch.monitor import GradientMonitor
 from gradwatch.record import open_run
 from gradwatch.summarise import COLUMNS
-from gradwatch.watch import GradientMonitor
 
 from . import twins
 from .models import feed, planted

@@ -44,7 +44,7 @@ def check(found, array, rtol=1e-5):
     top = max(abs(expected["min"]), abs(expected["max"]))
     top = 0.0 if math.isnan(top) else top
     # Where the norm is no float32, all are divided, and the smallest may be lost.
-    divided = expected["norm"] > np.finfo("f4").max
+    divided = expected["norm"] > float(np.finfo("f4").max)
     for column in MEASURED:
         atol = 1e-37 * (top if divided else 1.0)
         if column in ("mean", "std"):  # is as exact as what was added up

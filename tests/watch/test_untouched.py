@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from gradwatch.capture import optimizers_of
+from gradwatch.monitor import GradientMonitor
 from gradwatch.record import open_run
-from gradwatch.watch import GradientMonitor
 
 from .cases import CASES
 from .models import arrays, fit

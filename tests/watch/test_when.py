@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from gradwatch import GradwatchError
+from gradwatch.monitor import GradientMonitor, budget
 from gradwatch.record import open_run
-from gradwatch.watch import GradientMonitor, budget
 
 from .cases import Data, batches
 from .models import QUICK, X, Y, fit, mlp
@@ -82,13 +82,13 @@ def test_a_budget_is_kept(tmp_path, model, monkeypatch):
     """The time that recorded steps take longer stays under the share, and near it."""
     clock = Clock()
     for module in ("_cost", "_host", "_schedule"):
-        monkeypatch.setattr(f"gradwatch.watch.{module}.time", clock)
+        monkeypatch.setattr(f"gradwatch.monitor.{module}.time", clock)
     monitor = GradientMonitor(tmp_path, every=budget(0.05), histograms=False)
     host = monitor._host
     after = host.after
 
     def slow(logs):
-        clock.now += 1.5 if host._armed else 1.0
+        clock.now += 1.5 if any(host._details) else 1.0
         return after(logs)
 
     monkeypatch.setattr(host, "after", slow)

@@ -8,9 +8,9 @@ import pytest
 from keras import layers, ops
 
 import gradwatch as gw
-from gradwatch import AddressError
+from gradwatch import AddressError, GradwatchError
+from gradwatch.monitor import GradientMonitor
 from gradwatch.record import open_run
-from gradwatch.watch import GradientMonitor
 
 from . import twins
 from .gan import gan
@@ -30,7 +30,7 @@ SELECTIONS = {
     "a name": ("hidden", ALL[:2]),
     "a pattern": ("h*d", ("head/kernel", "head/bias")),
     "a weight": ("*/kernel", ("hidden/kernel", "head/kernel")),
-    "an index": (-1, ALL[2:]),
+    "an index": (-1, ALL[3:]),
     "a class": (layers.Dense, ALL),
     "a list": (["head", "hidden"], ALL),
     "an expression": (re.compile("idd"), ALL[:2]),
@@ -170,20 +170,24 @@ def test_both_halves_of_a_gan_are_recorded(tmp_path):
     np.testing.assert_allclose(run.totals.global_norm, whole, 1e-5)
 
 
-def test_two_monitors_record_beside_each_other(tmp_path):
-    """One for numbers at every step, one for histograms at the end of each epoch."""
-    both = [
-        GradientMonitor(tmp_path / "a", every=1, histograms=False),
-        GradientMonitor(tmp_path / "b", every="epoch"),
-    ]
+def test_a_second_monitor_on_one_model_is_refused(tmp_path):
+    """In words, before training starts, and the model is left as it was."""
+    both = [GradientMonitor(tmp_path / name, every=1) for name in ("a", "b")]
     model = mlp()
-    fit(model, *both)
-    assert open_run(tmp_path / "a").steps.tolist() == [0, 1, 2, 3]
-    assert open_run(tmp_path / "b").steps.tolist() == [3]
-    fit(model, *both)
-    assert open_run(tmp_path / "a").steps.tolist() == [*range(8)]
+    with pytest.raises(GradwatchError, match="one `GradientMonitor` at a time"):
+        fit(model, *both)
+    both[0].close()
     assert "apply" not in vars(model.optimizer)
     assert "train_step" not in vars(model)
+
+
+def test_histograms_may_come_more_rarely_than_numbers(tmp_path):
+    """Numbers at every step, histograms at the end of each epoch, in one run."""
+    model = mlp()
+    fit(model, GradientMonitor(tmp_path, every=1, histograms="epoch"))
+    run = open_run(tmp_path)
+    assert run.steps.tolist() == [0, 1, 2, 3]
+    assert run[run.names[0]].histogram_steps.tolist() == [3]
 
 
 class Unreached(keras.Model):

@@ -82,6 +82,7 @@ class GradientMonitor(keras.callbacks.Callback):
         self._wrt = as_wrt(layers, activations)
         self._fit: _Fit | None = None
         self._kept: _Fit | None = None
+        self._began: object = None
         self._batch = 0
         self._continues = False
 
@@ -100,7 +101,9 @@ class GradientMonitor(keras.callbacks.Callback):
     def on_train_begin(self, logs: Any = None) -> None:
         """Puts the taps in."""
         del logs
+        kept = self._kept
         self.close()  # what an interrupted `fit` may have left
+        self._kept = kept
         if self._host.failure is not None:
             return
         try:
@@ -113,9 +116,9 @@ class GradientMonitor(keras.callbacks.Callback):
             return
         frame = sys._getframe(1)
         if isinstance(frame.f_locals.get("self"), keras.callbacks.CallbackList):
-            fit = self._fit
+            began = self._began
             # Of this `fit` only: the list of an earlier one may be collected later.
-            close_with(frame, lambda: self.close() if self._fit is fit else None)
+            close_with(frame, lambda: self.close() if self._began is began else None)
 
     def _open(self) -> None:
         model = self.model
@@ -127,7 +130,7 @@ class GradientMonitor(keras.callbacks.Callback):
             )
         self._fit = self._of_before(model) or _Fit(model, self._wrt, self)
         self._fit.open()
-        self._kept = self._fit
+        self._began = object()
         self._first_epoch = True
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -157,11 +160,14 @@ class GradientMonitor(keras.callbacks.Callback):
     def on_train_end(self, logs: Any = None) -> None:
         """Takes the taps out."""
         del logs
+        # Only what has trained without an error is used again.
+        kept = self._fit
         self.close()
+        self._kept = kept
 
     def close(self) -> None:
         """Takes the taps out and ends the file; called when `fit` ends, however."""
-        fit, self._fit = self._fit, None
+        fit, self._fit, self._kept, self._began = self._fit, None, None, None
         if fit is not None:
             fit.close()
             self._host.end()

@@ -85,7 +85,8 @@ def as_schedule(every: Every, cost: Cost, argument: str = "every") -> Schedule:
         return lambda moment: bool(every(moment.step))
     raise GradwatchError(
         f"`{argument}` must be a number of steps from 1, 'epoch', "
-        "`gradwatch.budget(…)`, or a function of the step that gives True or False. Received: {every!r}."
+        "`gradwatch.budget(…)`, or a function of the step that gives True or False. "
+        f"Received: {every!r}."
     )
 
 

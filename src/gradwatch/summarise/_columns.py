@@ -72,7 +72,7 @@ def bucket_edges() -> NDArray[np.float64]:
 
     Example:
     >>> edges = bucket_edges()
-    >>> len(edges), edges[64], edges[65] == 2.0**-39
+    >>> len(edges), float(edges[64]), bool(edges[65] == 2.0**-39)
     (129, 0.0, True)
     """
     positive = np.ldexp(1.0, np.arange(LOWEST + 1, HIGHEST + 2))

@@ -42,6 +42,11 @@ def stop(callback):
     callback.model.stop_training = True
 
 
+class Refuse(keras.callbacks.Callback):
+    def on_train_begin(self, logs=None):
+        trouble()
+
+
 def broken_data():
     for place in range(0, 8, 2):
         if place == 4:
@@ -64,6 +69,7 @@ ENDINGS = {
         {"epochs": 3},
         TroubleError,
     ),
+    "a callback raises at the start": ([Refuse()], {}, TroubleError),
     "interrupted": ([Stop(interrupt)], {}, KeyboardInterrupt),
     "the data raises": ([], {"x": broken_data}, Exception),
 }
@@ -119,8 +125,19 @@ def trained(shared):
     return model, monitor
 
 
-@pytest.mark.parametrize("held", [False, True], ids=["", "error held"])
-@pytest.mark.parametrize("ending", ENDINGS)
+# The list's `on_train_begin` runs at that moment: nobody learns that it failed, until
+# what was raised is let go.
+UNNOTICED = "a callback raises at the start"
+
+
+@pytest.mark.parametrize(
+    ("ending", "held"),
+    [(ending, False) for ending in ENDINGS]
+    + [
+        pytest.param(ending, True, marks=[pytest.mark.xfail] * (ending == UNNOTICED))
+        for ending in ENDINGS
+    ],
+)
 def test_nothing_is_left_on_the_model(trained, shared, ending, held):
     """Also while somebody holds the error, as a notebook does."""
     model, monitor = trained

@@ -9,6 +9,7 @@ when the list of callbacks of that `fit` is no more, or when the model is used a
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -34,6 +35,10 @@ def close_with(frame: FrameType, close: Callable[[], None]) -> None:
     enumerate_batches = getattr(batches, "_enumerate_iterator", None)
     if batches is not None and enumerate_batches is not None:
         batches._enumerate_iterator = _closing_generator(enumerate_batches, close)
+    # Around each batch that is fetched (torch), or around all of an epoch (the others).
+    catching = getattr(batches, "catch_stop_iteration", None)
+    if batches is not None and catching is not None:
+        batches.catch_stop_iteration = _closing_context(catching, close)
 
 
 def _closing(call: Callable[..., Any], close: Callable[[], None]) -> Any:
@@ -53,6 +58,19 @@ def _closing_generator(make: Callable[..., Any], close: Callable[[], None]) -> A
             yield from make(*args, **kwargs)
         except GeneratorExit:
             raise  # the loop was left, as `stop_training` does
+        except BaseException:
+            close()
+            raise
+
+    return made
+
+
+def _closing_context(make: Callable[[], Any], close: Callable[[], None]) -> Any:
+    @contextlib.contextmanager
+    def made() -> Iterator[None]:
+        try:
+            with make():
+                yield
         except BaseException:
             close()
             raise

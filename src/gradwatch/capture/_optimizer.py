@@ -16,7 +16,7 @@ import keras
 from keras import ops
 
 from ..backends import Parts, Tensor, current
-from ..summarise import BUCKETS, Group, histograms, measure, squares
+from ..summarise import BUCKETS, Group, changes, histograms, measure, squares
 
 SCALARS, HISTOGRAMS = 1, 2
 """How much of a step is recorded."""
@@ -181,10 +181,9 @@ class OptimizerTap:
                 kernels = backend.kernels
                 grads = [step.dense(place) for place in places]
                 before = [backend.value(part) for part in kept]
-                moved = [
-                    ops.subtract(after[place], old)
-                    for place, old in zip(places, before, strict=True)
-                ]
+                weights, updates = changes(
+                    before, [after[place] for place in places], kernels
+                )
                 advanced = ops.subtract(iterations, totals["iterations"])
                 group = Group(grads, kernels, scale)
                 parts = {
@@ -194,8 +193,8 @@ class OptimizerTap:
                         lambda: histograms(group),
                         lambda: ops.zeros((len(grads), BUCKETS), "float32"),
                     ),
-                    "weights": squares(Group(before, kernels)),
-                    "updates": squares(Group(moved, kernels)),
+                    "weights": weights,
+                    "updates": updates,
                     "totals": _vector(
                         totals["scale"],
                         totals["learning_rate"],

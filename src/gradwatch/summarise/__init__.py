@@ -17,6 +17,7 @@ from ._sample import SAMPLE as SAMPLE
 from ._sparse import summarise_rows as summarise_rows
 from ._step import SUMS as SUMS
 from ._step import Group as Group
+from ._step import changes as changes
 from ._step import histograms as histograms
 from ._step import measure as measure
 from ._step import squares as squares

@@ -10,7 +10,8 @@ Small tensors, and the samples of large ones, are measured together (`Pack`).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -46,14 +47,17 @@ class Kernels(Protocol):
     def sum_of_squares(self, tensor: Tensor) -> Tensor:
         """Returns the sum of the squares, as a scalar."""
 
-    def extremes(self, tensor: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the smallest and the largest element."""
+    def sums(self, tensor: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Returns the smallest, the largest, the sum, and the sum of squares."""
 
     def exponents(self, tensor: Tensor) -> Tensor:
         """Returns floor(log2(|x|)) of each float32 as int32, from its bits."""
 
     def count(self, numbers: Tensor, length: int) -> Tensor:
         """Returns how often each of 0 … length-1 occurs."""
+
+    def in_turn(self, makers: Sequence[Callable[[], Any]]) -> list[Any]:
+        """Returns what the makers make, one after the other."""
 
 
 class Group:
@@ -196,18 +200,18 @@ def _one_by_one(tensors: Sequence[Tensor], kernels: Kernels) -> Tensor:
 
     Columns: size, low, high, total, squares, exponent, nan, posinf, neginf.
     """
-    extremes = [kernels.extremes(tensor) for tensor in tensors]
-    low = _stack([pair[0] for pair in extremes])
-    high = _stack([pair[1] for pair in extremes])
-    total = _stack([ops.sum(tensor) for tensor in tensors])
+    read = kernels.in_turn([partial(kernels.sums, tensor) for tensor in tensors])
+    low, high, total, plain_squares = (
+        _stack([numbers[place] for numbers in read]) for place in range(4)
+    )
     top = ops.maximum(-low, high)
     # A sum is not finite if any element is not; the extremes may pass over a NaN.
     fine = ops.isfinite(total) & ((top == 0) | ((top > _SMALLEST) & (top < _LARGEST)))
 
     def plain() -> Tensor:
-        squares = _stack([kernels.sum_of_squares(tensor) for tensor in tensors])
         none = ops.zeros_like(total)
-        return ops.stack([low, high, total, squares, none, none, none, none], axis=1)
+        sums = (low, high, total, plain_squares, none, none, none, none)
+        return ops.stack(sums, axis=1)
 
     def careful() -> Tensor:
         return ops.stack([_careful(tensor) for tensor in tensors])
@@ -303,11 +307,55 @@ def _packed_squares(pack: Pack, matrix: Tensor) -> Tensor:
     return ops.stack([sums, exponent], axis=1)
 
 
+def changes(
+    before: Sequence[Tensor], after: Sequence[Tensor], kernels: Kernels
+) -> tuple[Tensor, Tensor]:
+    """Returns what `squares` does: of the tensors before, and of how far they moved."""
+    small = [place for place, tensor in enumerate(before) if _is_small(tensor)]
+    large = [place for place in range(len(before)) if place not in set(small)]
+    were, moved = [], []
+    if small:
+        pack = Pack([math.prod(tuple(before[place].shape)) for place in small])
+        old, new = (
+            pack.matrix([ops.reshape(tensors[place], (-1,)) for place in small])
+            for tensors in (before, after)
+        )
+        were.append(_packed_squares(pack, old))
+        moved.append(_packed_squares(pack, new - old))
+    if large:
+        pairs = [(_wide(before[place]), after[place]) for place in large]
+
+        def moves(old: Tensor, new: Tensor) -> Tensor:
+            return ops.subtract(_wide(ops.convert_to_tensor(new)), old)
+
+        def read(old: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
+            move = kernels.sum_of_squares(moves(old, new))
+            return move, kernels.sum_of_squares(old)
+
+        found = kernels.in_turn([partial(read, *pair) for pair in pairs])
+        plain = [_stack([one[place] for one in found]) for place in range(2)]
+        were.append(_rescued(plain[1], lambda: [old for old, _ in pairs], kernels))
+        moved.append(_rescued(plain[0], lambda: [moves(*p) for p in pairs], kernels))
+    order = np.argsort(np.array([*small, *large])).astype(np.int32)
+    first, second = (
+        ops.take(ops.concatenate(blocks), order, axis=0) for blocks in (were, moved)
+    )
+    return first, second
+
+
 def _large_squares(tensors: Sequence[Tensor], kernels: Kernels) -> Tensor:
-    plain = _stack([kernels.sum_of_squares(tensor) for tensor in tensors])
+    read = [partial(kernels.sum_of_squares, tensor) for tensor in tensors]
+    return _rescued(_stack(kernels.in_turn(read)), lambda: tensors, kernels)
+
+
+def _rescued(
+    plain: Tensor, make: Callable[[], Sequence[Tensor]], kernels: Kernels
+) -> Tensor:
+    """Where a sum has left the safe range, all are computed again, scaled."""
     smallest, largest = _SMALLEST**2, _LARGEST**2
 
     def careful() -> Tensor:
+        tensors = make()
         exponents = [_exponent_of(ops.max(ops.abs(t))) for t in tensors]
         shrunk = [
             tensor * ops.power(ops.ones_like(exponent) * 2, -exponent)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
@@ -13,9 +16,9 @@ def sum_of_squares(tensor: Tensor) -> Tensor:
     return jnp.vdot(tensor, tensor)
 
 
-def extremes(tensor: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the smallest and the largest element."""
-    return jnp.min(tensor), jnp.max(tensor)
+def sums(tensor: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Returns the smallest, the largest, the sum, and the sum of squares."""
+    return jnp.min(tensor), jnp.max(tensor), jnp.sum(tensor), sum_of_squares(tensor)
 
 
 def exponents(tensor: Tensor) -> Tensor:
@@ -27,6 +30,11 @@ def exponents(tensor: Tensor) -> Tensor:
 def count(numbers: Tensor, length: int) -> Tensor:
     """Returns how often each of 0 … length-1 occurs."""
     return jnp.bincount(numbers, length=length).astype(jnp.float32)
+
+
+def in_turn(makers: Sequence[Callable[[], Any]]) -> list[Any]:
+    """Nothing to arrange: XLA arranges what it compiles."""
+    return [make() for make in makers]
 
 
 def dense(gradient: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import torch
 
 from .._protocol import Tensor
@@ -13,10 +16,10 @@ def sum_of_squares(tensor: Tensor) -> Tensor:
     return torch.dot(flat, flat)
 
 
-def extremes(tensor: Tensor) -> tuple[Tensor, Tensor]:
-    """Both in one sweep."""
+def sums(tensor: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Three sweeps: the smallest and the largest come together."""
     low, high = torch.aminmax(tensor)
-    return low, high
+    return low, high, torch.sum(tensor), sum_of_squares(tensor)
 
 
 def exponents(tensor: Tensor) -> Tensor:
@@ -27,6 +30,11 @@ def exponents(tensor: Tensor) -> Tensor:
 def count(numbers: Tensor, length: int) -> Tensor:
     """Returns how often each of 0 … length-1 occurs."""
     return torch.bincount(numbers, minlength=length).to(torch.float32)
+
+
+def in_turn(makers: Sequence[Callable[[], Any]]) -> list[Any]:
+    """Nothing to arrange: operations run as they are called."""
+    return [make() for make in makers]
 
 
 def dense(gradient: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -28,6 +28,16 @@ def mlp(optimizer="sgd", loss="mse", **compiled):
     return model
 
 
+def single(optimizer="adam"):
+    """One layer: what is compiled often is compiled fast."""
+    model = keras.Sequential(
+        [keras.Input((WIDTH,), name="door"), layers.Dense(2, name="hidden")],
+        name="demo",
+    )
+    model.compile(optimizer, "mse", **QUICK)
+    return model
+
+
 def fit(model, *callbacks, x=X, y=Y, **options):
     """Four steps of two examples each, in their order, if nothing else is said."""
     options = {"batch_size": 2, "shuffle": False, "verbose": 0} | options

@@ -8,13 +8,13 @@ import gradwatch.monitor._host
 from gradwatch.monitor import GradientMonitor
 from gradwatch.record import open_run
 
-from .models import arrays, fit, mlp, warned
+from .models import arrays, fit, single, warned
 
 
 def trained(*callbacks):
     """All that a training leaves in a model."""
     keras.utils.set_random_seed(5)
-    model = mlp("adam")
+    model = single()
     fit(model, *callbacks, epochs=2)
     return arrays([*model.variables, *model.optimizer.variables])
 
@@ -115,7 +115,7 @@ def test_a_directory_deleted_while_training_is_survived(tmp_path, expected):
     monitor = GradientMonitor(directory, every=1, histograms=False)
     with warned() as said:
         keras.utils.set_random_seed(5)
-        model = mlp("adam")
+        model = single()
         fit(model, monitor, Delete(directory))
         fit(model, monitor)
     assert_trained(arrays([*model.variables, *model.optimizer.variables]), expected)

@@ -28,12 +28,9 @@ def model():
 
 SELECTIONS = {
     "all by default": (None, ALL),
-    "a name": ("hidden", ALL[:2]),
     "a pattern": ("h*d", ("head/kernel", "head/bias")),
-    "a weight": ("*/kernel", ("hidden/kernel", "head/kernel")),
     "an index": (-1, ALL[3:]),
-    "a class": (layers.Dense, ALL),
-    "a list": (["head", "hidden"], ALL),
+    "a list": (["head", layers.Dense], ALL),
     "an expression": (re.compile("idd"), ALL[:2]),
     "a selector": (gw.weights("head/bias"), ("head/bias",)),
 }

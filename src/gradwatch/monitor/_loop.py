@@ -132,7 +132,7 @@ def watch(  # noqa: PLR0913 - the arguments of `GradientMonitor`, and two before
     host = Host(directory, every, histograms, sinks)
     loop = Watch(host)
     counts = [o._iterations for o in optimizers if hasattr(o, "_iterations")]
-    host.step = max(int(keras.ops.convert_to_numpy(c.value)) for c in counts)
+    host.step = max(int(count.value) for count in counts)
     watching = Watching(model, optimizers, as_wrt(layers, activations), 1, host.failed)
     watching.resolve()
     with watching.loop(loop._ask, loop._receive, host.step):

@@ -99,7 +99,11 @@ class GradientMonitor(keras.callbacks.Callback):
     # what Keras calls -----------------------------------------------------------------
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Puts the taps in."""
+        """Gets ready; the taps go in when the first epoch begins.
+
+        Not before: an error in the `on_train_begin` of another callback is one of which
+        nobody would tell us.
+        """
         del logs
         kept = self._kept
         self.close()  # what an interrupted `fit` may have left
@@ -107,7 +111,9 @@ class GradientMonitor(keras.callbacks.Callback):
         if self._host.failure is not None:
             return
         try:
-            self._open()
+            kept = self._of_before(self.model)
+            self._fit = kept or _Fit(self.model, self._wrt, self)
+            self._began, self._first_epoch = object(), True
         except GradwatchError:
             raise  # a name that matches nothing is said before training starts
         except Exception as error:  # noqa: BLE001 - ours must not end a training
@@ -120,7 +126,7 @@ class GradientMonitor(keras.callbacks.Callback):
             # Of this `fit` only: the list of an earlier one may be collected later.
             close_with(frame, lambda: self.close() if self._began is began else None)
 
-    def _open(self) -> None:
+    def _open(self, fit: _Fit, epoch: int) -> None:
         model = self.model
         if isinstance(model.__dict__.get("train_step"), Shadow):
             raise GradwatchError(
@@ -128,26 +134,26 @@ class GradientMonitor(keras.callbacks.Callback):
                 f"one, for {str(self._host.directory)!r}. One monitor records all that "
                 "is asked of it; `sinks=` hands its numbers on to others."
             )
-        self._fit = self._of_before(model) or _Fit(model, self._wrt, self)
-        self._fit.open()
-        self._began = object()
-        self._first_epoch = True
+        host = self._host
+        if not self._continues:  # else the count of this monitor goes on
+            batches = self.params.get("steps") or 0
+            host.step = max(fit.iterations, epoch * batches)
+        self._continues = True
+        host.begin(fit.watching, fit.info())
+        fit.open()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Finds out at which step training stands."""
+        """Puts the taps in, and finds out at which step training stands."""
         del logs
         if self._fit is None or not self._first_epoch:
             return
         self._first_epoch = False
-        host = self._host
         try:
-            if not self._continues:  # else the count of this monitor goes on
-                batches = self.params.get("steps") or 0
-                host.step = max(self._fit.iterations, epoch * batches)
-            self._continues = True
-            host.begin(self._fit.watching, self._fit.info())
+            self._open(self._fit, epoch)
+        except GradwatchError:
+            raise
         except Exception as error:  # noqa: BLE001 - ours must not end a training
-            host.failed(error)
+            self._host.failed(error)
             self.close()
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
@@ -225,7 +231,7 @@ class _Fit:
         iterations = getattr(optimizer, "_iterations", None)
         if iterations is None:
             return 0
-        return int(keras.ops.convert_to_numpy(iterations.value))
+        return int(iterations.value)
 
     def fits(self, model: Any) -> bool:
         """Whether what was compiled is what would be compiled now."""

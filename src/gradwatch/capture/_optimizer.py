@@ -64,7 +64,8 @@ class OptimizerTap:
         for method in self.methods:
             self._originals[method] = getattr(self.optimizer, method)
             # Not setattr: TensorFlow's optimizers would track it.
-            self.optimizer.__dict__[method] = getattr(self, f"_{method}")
+            shadow = current().watching.as_written(getattr(self, f"_{method}"))
+            self.optimizer.__dict__[method] = shadow
 
     def remove(self) -> None:
         """Takes the shadows away."""

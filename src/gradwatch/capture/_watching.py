@@ -117,10 +117,14 @@ class Watching:
 
     @contextlib.contextmanager
     def loop(
-        self, ask: Callable[[int], int], receive: Callable[..., None], start: int
+        self,
+        ask: Callable[[int], int],
+        receive: Callable[..., None],
+        start: int,
+        foreseen: bool,
     ) -> Iterator[None]:
         """Taps a loop that is not `fit`: nobody announces its steps."""
-        self.stream = current().watching.LoopStream(ask, receive, start)
+        self.stream = current().watching.LoopStream(ask, receive, start, foreseen)
         for tap in self.taps:
             tap.stream = self.stream
         session = self._new_session()

@@ -18,7 +18,7 @@ from ..record import Record, Sink
 from ..select import require_model
 from ._host import Host
 from ._monitor import as_wrt
-from ._schedule import Every, Moment
+from ._schedule import Budget, Every, Moment
 
 
 class Watch:
@@ -27,6 +27,7 @@ class Watch:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._last = time.perf_counter()
+        self._asked = (host.step, self._last)
 
     @property
     def latest(self) -> Record | None:
@@ -41,6 +42,11 @@ class Watch:
     def _ask(self, step: int) -> int:
         if self._host.failure is not None:
             return 0
+        (before, then), now = self._asked, time.perf_counter()
+        self._asked = (step, now)
+        if step > before + 1:
+            # Compiled steps tell nobody: several have gone by, at so much each.
+            self._host.cost.ran(step - before, 0, now - then)
         try:
             return self._host.detail(Moment(step, step, None))
         except Exception as error:  # noqa: BLE001 - ours must not end a training
@@ -135,12 +141,14 @@ def watch(  # noqa: PLR0913 - the arguments of `GradientMonitor`, and two before
     host.step = max(int(count.value) for count in counts)
     watching = Watching(model, optimizers, as_wrt(layers, activations), 1, host.failed)
     watching.resolve()
-    with watching.loop(loop._ask, loop._receive, host.step):
+    foreseen = not isinstance(every, Budget) and not isinstance(histograms, Budget)
+    with watching.loop(loop._ask, loop._receive, host.step, foreseen):
         host.begin(watching, {"model": model.name, "backend": keras.backend.backend()})
         try:
             yield loop
         finally:
             watching.stream.close()
+            host.cost.steps = watching.stream.ran
             host.end()
     _warn_of_silence(watching)
 

@@ -49,7 +49,9 @@ class Stream:
         if tf.executing_eagerly():
             place = max(len(self._eager) - 1, 0)
             return place < len(self._armed) and self._armed[place] >= detail
-        return self._details[0 if self.slots == 1 else self._slot] >= detail
+        # Not `[slot]`: XLA would compile a slice anew for every place.
+        place = 0 if self.slots == 1 else tf.convert_to_tensor(self._slot)
+        return tf.gather(tf.convert_to_tensor(self._details), place) >= detail
 
     def snapshot(self, key: str, due: Any, values: Sequence[Tensor]) -> Any:
         """Keeps the values as they are now; on a step that is not due, nothing."""
@@ -166,6 +168,8 @@ class LoopStream(Stream):
         ask: Gives the detail of a step, by its number.
         receive: Gets what a step sent, its number and its detail.
         start: The number of the first step.
+        foreseen: Whether `ask` can be asked of steps to come. If not, it is asked now
+            and then, and the next step after a yes is recorded.
     """
 
     TABLE, RING, PAUSE = 1024, 128, 0.01
@@ -175,15 +179,18 @@ class LoopStream(Stream):
         ask: Callable[[int], int],
         receive: Callable[[int, dict[str, Parts], int], None],
         start: int,
+        foreseen: bool = True,
     ) -> None:
         super().__init__(self.RING)
         self._ask, self._receive, self._start = ask, receive, start
+        self._foreseen = foreseen
         self._count = _variable(np.zeros((), np.int64))
         self._table = _variable(np.zeros(self.TABLE, np.int32))
         self._written = _variable(np.zeros(self.RING, np.int64))
         self._flags: list[int] = []
         self._read = 0
         self._own: int | None = None
+        self._waiting = 0
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -201,7 +208,8 @@ class LoopStream(Stream):
                 self._refill()
             self._thread = threading.Thread(target=self._follow, daemon=True)
             self._thread.start()
-        return self._table[self._count % self.TABLE] >= detail
+        place = tf.convert_to_tensor(self._count) % self.TABLE
+        return tf.gather(tf.convert_to_tensor(self._table), place) >= detail
 
     def applied(self) -> None:
         """The step is over."""
@@ -217,6 +225,8 @@ class LoopStream(Stream):
             stamp = tf.reshape(self._count + 1, (1,))
             self._written.scatter_update(tf.IndexedSlices(stamp, place))
             self._slot.assign((self._slot + 1) % self.RING)
+            if not self._foreseen:
+                self._table.assign(tf.zeros_like(self._table))
             return tf.constant(0)
 
         tf.cond(self.due(1), wrote, lambda: tf.constant(0))
@@ -229,6 +239,12 @@ class LoopStream(Stream):
 
     def _refill(self) -> None:
         """Asks for the steps ahead; those behind make room."""
+        if not self._foreseen:
+            if not self._waiting:
+                self._waiting = self._ask(self._start + int(self._count))
+                if self._waiting:
+                    self._table.assign(np.full(self.TABLE, self._waiting, np.int32))
+            return
         ahead = int(self._count) + self.TABLE
         if len(self._flags) >= ahead:
             return
@@ -261,8 +277,14 @@ class LoopStream(Stream):
                     for key, by_name in parts.items()
                 }
                 step = stamp - 1
-                self._receive(self._start + step, sent, self._flags[step])
-            self._read = fresh[-1]
+                detail = self._flags[step] if self._foreseen else self._waiting
+                self._receive(self._start + step, sent, detail)
+            self._read, self._waiting = fresh[-1], 0
+
+    @property
+    def ran(self) -> int:
+        """How many steps there were."""
+        return int(self._count)
 
     def close(self) -> None:
         """Reads what is left; then nothing is due any more."""
@@ -294,6 +316,11 @@ def rebuild(
         return after(inner(iterator))
 
     return train_function
+
+
+def as_written(function: Callable[..., Any]) -> Any:
+    """Keeps AutoGraph, which rewrites the loops of users, out of our code."""
+    return tf.autograph.experimental.do_not_convert(function)
 
 
 class Probe:

@@ -100,8 +100,11 @@ class LoopStream(Stream):
         ask: Callable[[int], int],
         receive: Callable[[int, dict[str, Parts], int], None],
         start: int,
+        foreseen: bool = True,
     ) -> None:
         super().__init__(1)
+        del foreseen  # each step asks for itself
+        self.ran = 0
         self._ask, self._receive, self._next = ask, receive, start
         self.arm([ask(start)])
 
@@ -112,6 +115,7 @@ class LoopStream(Stream):
         _, sent = self.take()
         self._receive(self._next, sent.get(0, {}), detail)
         self._next += 1
+        self.ran += 1
         self.arm([self._ask(self._next)])
 
     def close(self) -> None:
@@ -140,6 +144,11 @@ def rebuild(
         return after(inner(data))
 
     return train_function
+
+
+def as_written(function: Callable[..., Any]) -> Any:
+    """Nothing rewrites functions here."""
+    return function
 
 
 class Probe(Recorder):

@@ -28,6 +28,7 @@ class Watch:
         self._host = host
         self._last = time.perf_counter()
         self._asked = (host.step, self._last)
+        self._received = host.step - 1
 
     @property
     def latest(self) -> Record | None:
@@ -56,7 +57,10 @@ class Watch:
     def _receive(self, step: int, sent: dict[str, Parts], detail: int) -> None:
         host = self._host
         now = time.perf_counter()
-        host.cost.ran(1, int(detail > 0), now - self._last)
+        # Of compiled steps only those that are recorded come here, at any time.
+        next_one = step == self._received + 1
+        host.cost.ran(1, int(detail > 0), now - self._last if next_one else None)
+        self._received = step
         host.step = step
         try:
             if sent and host.failure is None:

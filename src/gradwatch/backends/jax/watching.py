@@ -104,7 +104,8 @@ class Stream:
 
     def run(self, step: Callable[..., Any], state: Any, data: Any) -> Any:
         """Runs a compiled step on a batch, and keeps what it sent."""
-        detail = self._armed[len(self._taken)]
+        place = len(self._taken)  # past what was armed, if arming failed
+        detail = self._armed[place] if place < len(self._armed) else 0
         (logs, sent), state = step(state, Batch(data, np.int32(detail)))
         self._taken.append(sent)
         return logs, state

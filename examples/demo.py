@@ -1,4 +1,4 @@
-"""Trains a small network on drawn shapes and shows its gradients.
+"""Trains a small network on drawn shapes, watches it, and shows its gradients.
 
 `make demo` runs this. It needs no download and takes less than a minute. It runs on
 every backend: KERAS_BACKEND=jax python examples/demo.py
@@ -8,6 +8,7 @@ every backend: KERAS_BACKEND=jax python examples/demo.py
 import os
 import pathlib
 import sys
+import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
@@ -79,12 +80,12 @@ def build_network():
     return model
 
 
-def train(model, console, epochs=3):
-    """Trains for a few seconds and says how well it went."""
+def train(model, console, monitor, epochs=3):
+    """Trains for a few seconds, watched, and says how well it went."""
     x, y = draw_shapes(1500, seed=0)
     x_test, y_test = draw_shapes(400, seed=1)
     for epoch in range(1, epochs + 1):
-        model.fit(x, y, batch_size=50, verbose=0)
+        model.fit(x, y, batch_size=50, verbose=0, callbacks=[monitor])
         loss, accuracy = model.evaluate(x_test, y_test, batch_size=400, verbose=0)
         console.print(
             f"epoch {epoch}: loss {loss:.3f}, "
@@ -93,7 +94,7 @@ def train(model, console, epochs=3):
 
 
 def main():
-    """Trains, then asks four questions."""
+    """Trains, shows what was recorded, then asks four questions."""
     keras.utils.set_random_seed(7)
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -105,8 +106,13 @@ def main():
 
     heading(f"A network learns to tell shapes apart ({keras.backend.backend()})")
     model = build_network()
-    train(model, console)
+    # A directory of its own for each time, so that TensorBoard shows them side by side.
+    directory = pathlib.Path("runs", time.strftime("demo-%Y%m%d-%H%M%S"))
+    train(model, console, gw.GradientMonitor(directory, every=5))
     x, y = draw_shapes(64, seed=2)
+
+    heading("What was recorded while it trained")
+    show_run(gw.open_run(directory), console)
 
     heading("The gradient of the loss, for every weight")
     console.print(gw.gradients(model, x, y))
@@ -140,8 +146,25 @@ def main():
 
     heading("Where to look next")
     console.print("docs/inspect.md   every way to ask")
+    console.print("docs/watch.md     what is recorded of a training")
     console.print("docs/how-to/      short answers to single questions")
     console.print("examples/         one script for each of them")
+
+
+def show_run(run, console):
+    """Prints the newest step, the way there, and what watching cost."""
+    console.print(str(run), markup=False)
+    first, last = run.totals.global_norm[[0, -1]]
+    console.print(
+        f"\nThe gradient of all weights together: {first:.3f} at step {run.steps[0]}, "
+        f"{last:.3f} at step {run.steps[-1]}."
+    )
+    cost = run.overhead
+    console.print(
+        f"{cost['records']} of {cost['steps']} steps were recorded, which took "
+        f"{cost['share']:.1%} of the {cost['seconds']:.1f} s of training."
+    )
+    console.print("Curves and histograms:  tensorboard --logdir runs")
 
 
 def predicted_class(scores):

@@ -155,9 +155,9 @@ def test_an_error_in_the_loop_keeps_what_was_recorded(tmp_path, mode):
             step = stepper(model, optimizer, mode)
             for _ in range(3):
                 step()
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt("by hand")
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="by hand"):
         interrupted()
     assert gw.open_run(tmp_path).steps.tolist() == [0, 1, 2]
     assert "apply" not in vars(optimizer)

@@ -22,7 +22,18 @@ from ._schedule import Budget, Every, Moment
 
 
 class Watch:
-    """A loop that is being watched; what `with gradwatch.watch(…) as w` gives."""
+    """A loop that is being watched; what `with gradwatch.watch(…)` gives.
+
+    Example:
+    >>> import gradwatch as gw, keras
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, name="a")])
+    >>> optimizer = keras.optimizers.SGD(0.1)
+    >>> with gw.watch(model, optimizer, "runs/loop", every=1) as loop:
+    ...     grads = [keras.ops.ones(v.shape) for v in model.trainable_variables]
+    ...     optimizer.apply(grads, model.trainable_variables)
+    >>> loop.latest.step, loop.latest.layout.names
+    (0, ('a/kernel', 'a/bias'))
+    """
 
     def __init__(self, host: Host) -> None:
         self._host = host

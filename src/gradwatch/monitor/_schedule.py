@@ -31,7 +31,13 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A share of training time; made by `budget`."""
+    """A share of training time; made by `budget`.
+
+    Example:
+    >>> import gradwatch as gw
+    >>> gw.budget(0.02)
+    Budget(share=0.02)
+    """
 
     share: float
 

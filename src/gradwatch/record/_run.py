@@ -55,6 +55,18 @@ class Run:
     is in `run.refresh()`. Where training was restarted at an earlier step, what it did
     again supersedes what was there.
 
+    Example:
+    >>> from gradwatch.record import Layout, Record, RunWriter, open_run
+    >>> from gradwatch.summarise import COLUMNS, blank
+    >>> rows = blank((1, len(COLUMNS)))
+    >>> rows[0, COLUMNS.index("norm")] = 0.5
+    >>> layout = Layout(("dense/kernel",), ("weight",), (6,))
+    >>> with RunWriter("runs/c") as writer:
+    ...     writer.write(Record(3, layout, rows, None, {}))
+    >>> run = open_run("runs/c")
+    >>> run.names, run.steps.tolist()
+    (('dense/kernel',), [3])
+
     Attributes:
         directory: Where it was read from.
         names: The addresses of the weights, along the depth of the model.

@@ -211,12 +211,12 @@ def test_a_million_numbers_are_read_in_about_a_second(tmp_path):
 
 
 TABLE = """\
-step 3         norm  update ratio  zeros  non-finite
-conv1/kernel      3         0.999      3           9
-conv1/bias     3.01         0.999      3           9
-conv1          3.02         0.999      3           9
-conv1 (value)   nan             —      3           9
-head/kernel       —         0.999      3           —"""
+step 3         norm  update ratio  % zero  non-finite
+conv1/kernel      3         0.999       0           9
+conv1/bias     3.01         0.999      25           9
+conv1          3.02         0.999      50           9
+conv1 (value)   nan             —     100           9
+head/kernel       —         0.999    12.5           —"""
 
 
 def test_a_run_prints_its_newest_step(tmp_path):
@@ -227,6 +227,7 @@ def test_a_run_prints_its_newest_step(tmp_path):
     last.rows[3, COLUMNS.index("weight_norm")] = nothing
     last.rows[3:, 0] = [np.nan, nothing]
     last.rows[4, COLUMNS.index("posinf")] = nothing
+    last.rows[:, COLUMNS.index("zeros")] = [0, 0.25, 0.5, 1, 0.125]
     with RunWriter(tmp_path) as writer:
         writer.write(record(0))
         writer.write(last)

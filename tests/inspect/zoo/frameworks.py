@@ -17,12 +17,28 @@ def compile_function(function):
 
         return tf.function(function, autograph=False)
     if BACKEND == "jax":
-        import jax
-
-        return jax.jit(function)
+        return compiled_ahead(function)
     import torch
 
     return torch.no_grad()(function)
+
+
+def compiled_ahead(function):
+    """Compiles for the shapes of the first call, and keeps the program itself.
+
+    `jax.jit` looks its programs up in a cache that all functions share. After some
+    thousand of them it has handed out the program of another function.
+    """
+    import jax
+
+    programs = []
+
+    def run(*arguments):
+        if not programs:
+            programs.append(jax.jit(function).lower(*arguments).compile())
+        return programs[0](*arguments)
+
+    return run
 
 
 @contextlib.contextmanager

@@ -10,13 +10,27 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import keras
 from keras import ops
 
 from ..backends import Parts, Tensor, current
-from ..summarise import BUCKETS, Group, changes, histograms, measure, squares
+from ..summarise import (
+    BUCKETS,
+    Group,
+    Reading,
+    changes,
+    histograms,
+    measure,
+    read,
+    squares,
+)
+from ._moves import Moves, can_listen
+
+EARLY = 2**16
+"""Smaller tensors fit into the cache anyway: they are read together, at the end."""
 
 SCALARS, HISTOGRAMS = 1, 2
 """How much of a step is recorded."""
@@ -47,6 +61,8 @@ class OptimizerTap:
         """What the loss was multiplied by in the step being traced, or run."""
         self.calls = 0
         """How often it was reached; where steps are compiled, that is when traced."""
+        self.rehearses = False
+        """Whether this step was traced only to make the variables of the optimizer."""
         self.stream = stream
         self._name_of = name_of
         self._failed = failed
@@ -81,11 +97,11 @@ class OptimizerTap:
         original = self._originals["apply"]
         if self._inside or not grads:
             return original(grads, given)
+        self.rehearses = False
         if given is not None and not self.optimizer.built:
-            # As Keras is about to: the state must exist before it is read.
-            with keras.name_scope(self.optimizer.name):
-                self.optimizer.build(given)
-            self.optimizer.built = True
+            self.rehearses = self._build(given) and current().watching.tracing()
+            if self.rehearses:
+                return original(grads, given)
         variables = self.optimizer._trainable_variables if given is None else given
         return self._tapped(
             _Step(
@@ -124,6 +140,17 @@ class OptimizerTap:
             )
         )
 
+    def _build(self, variables: list[Any]) -> bool:
+        """As Keras is about to: the state must exist before it is read.
+
+        Returns whether there are variables now that were not there before.
+        """
+        before = len(self.optimizer.variables)
+        with keras.name_scope(self.optimizer.name):
+            self.optimizer.build(variables)
+        self.optimizer.built = True
+        return len(self.optimizer.variables) > before
+
     # what is done ---------------------------------------------------------------------
 
     def _tapped(self, step: _Step) -> Any:
@@ -131,11 +158,12 @@ class OptimizerTap:
         try:
             self.calls += 1
             try:
-                send = self._prepare(step)
+                listening, send = self._prepare(step)
             except Exception as error:  # noqa: BLE001 - ours must not end a training
                 self._failed(error)
                 return step.run()
-            result = step.run()
+            with listening:
+                result = step.run()
             if send is not None:
                 try:
                     send(result)
@@ -147,14 +175,17 @@ class OptimizerTap:
         finally:
             self._inside = False
 
-    def _prepare(self, step: _Step) -> Callable[[Any], None] | None:
-        """Looks at everything as it is before the update."""
+    def _prepare(self, step: _Step) -> tuple[Any, Callable[[Any], None] | None]:
+        """Looks at everything as it is before the update.
+
+        Returns what listens to the update, and what sends everything after it.
+        """
         stream, backend = self.stream, current().watching
         with step.state():
             stream.begin(self._inner._iterations.value)
         due = stream.due(SCALARS)
         if due is False:
-            return None
+            return contextlib.nullcontext(), None
         named = [
             (name, place)
             for place, variable in enumerate(step.variables)
@@ -164,14 +195,20 @@ class OptimizerTap:
         self.names = tuple(name for name, _ in named)
         self.sizes = tuple(_size(step.values[place]) for _, place in named)
         if not named:
-            return None
+            return contextlib.nullcontext(), None
         places = [place for _, place in named]
         with step.state():
             scale = self.scale = self._scale()
             totals = self._totals(scale)
             accumulated = self._accumulators(step, due)
-        kept = stream.snapshot(
-            f"{self.key}/weights", due, [step.values[place] for place in places]
+        readings = self._read_early(step, places, due)
+        listened = [place for place in places if self._can_listen(step, place)]
+        moves = Moves(
+            self._inner, stream, due, {p: step.variables[p] for p in listened}
+        )
+        copied = [place for place in places if place not in set(listened)]
+        copies = stream.snapshot(
+            f"{self.key}/weights", due, [step.values[place] for place in copied]
         )
 
         def send(result: Any) -> None:
@@ -180,8 +217,17 @@ class OptimizerTap:
 
             def numbers() -> Parts:
                 kernels = backend.kernels
-                grads = [step.dense(place) for place in places]
-                before = [backend.value(part) for part in kept]
+                grads = [
+                    Reading(*readings[place]())
+                    if place in readings
+                    else step.dense(place)
+                    for place in places
+                ]
+                kept = dict(zip(copied, copies, strict=True))
+                before = [
+                    backend.value(kept[place]) if place in kept else moves.before(place)
+                    for place in places
+                ]
                 weights, updates = changes(
                     before, [after[place] for place in places], kernels
                 )
@@ -208,7 +254,34 @@ class OptimizerTap:
 
             stream.emit(self.key, due, numbers)
 
-        return send
+        return moves.listening(), send
+
+    def _read_early(
+        self, step: _Step, places: Sequence[int], due: Any
+    ) -> dict[int, Callable[[], Any]]:
+        """Reads large gradients before the optimizer does.
+
+        It finds them in the cache then, and may overwrite them: a gradient that is read
+        only after the update would have to be kept.
+        """
+        watching = current().watching
+        readings: dict[int, Callable[[], Any]] = {}
+        for place in places:
+            grad = step.grads[place]
+            if not watching.is_tensor(grad) or not _is_early(grad):
+                continue
+            look = partial(read, grad, watching.kernels)
+            step.grads[place], made = self.stream.early(due, grad, look)
+            if made is not None:
+                shape = tuple(grad.shape)
+                readings[place] = partial(_whole, shape, made)
+        return readings
+
+    def _can_listen(self, step: _Step, place: int) -> bool:
+        value = step.values[place]
+        return _is_early(value) and can_listen(
+            self.optimizer, step.variables[place], value
+        )
 
     @property
     def _inner(self) -> Any:
@@ -279,10 +352,10 @@ class OptimizerTap:
             ]
         chosen = [given.index(place) for place in places]
         kernels = backend.kernels
-        parts = {"accumulated": squares(Group([grads[i] for i in chosen], kernels))}
+        parts = {"accumulated": squares([grads[i] for i in chosen], kernels)}
         if clips:
             clipped = inner._clip_gradients(grads)
-            parts["applied"] = squares(Group([clipped[i] for i in chosen], kernels))
+            parts["applied"] = squares([clipped[i] for i in chosen], kernels)
         return parts
 
 
@@ -316,6 +389,14 @@ def _holding(variables: Sequence[Any], values: Sequence[Tensor]) -> Iterator[Non
 
 def _vector(*numbers: Any) -> Tensor:
     return ops.stack([ops.cast(number, "float32") for number in numbers])
+
+
+def _whole(shape: tuple[int, ...], made: Callable[[], Any]) -> tuple[Any, ...]:
+    return (shape, *made())
+
+
+def _is_early(tensor: Tensor) -> bool:
+    return None not in tuple(tensor.shape) and _size(tensor) >= EARLY
 
 
 def _size(value: Tensor) -> int:

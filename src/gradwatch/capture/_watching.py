@@ -112,7 +112,8 @@ class Watching:
     def _tapped_step(self, *args: Any) -> Any:
         with self.layers() as send:
             result = self._train_step(*args)
-            send()
+            if not any(tap.rehearses for tap in self.taps):
+                send()
         return result
 
     @contextlib.contextmanager
@@ -131,7 +132,8 @@ class Watching:
 
         def done() -> None:
             if session is not None:
-                self._send(session, self.stream.due(SCALARS))
+                if not any(tap.rehearses for tap in self.taps):
+                    self._send(session, self.stream.due(SCALARS))
                 session.forget()
             self.stream.applied()
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..backends import Parts
 from ..capture import ACTIVATIONS, Watching
 from ..record import Layout, Record
-from ..summarise import BUCKETS, COLUMNS, finish, norms
+from ..summarise import BUCKETS, COLUMNS, SUMS, finish, norms
 
 _COLUMN = {name: place for place, name in enumerate(COLUMNS)}
 
@@ -23,8 +23,19 @@ class Assembler:
         self._watching = watching
         self._layouts: dict[tuple[Any, ...], Layout] = {}
 
+    def totals(self, sent: dict[str, Parts]) -> dict[str, float]:
+        """Returns the numbers of the whole model; a step waits for no others."""
+        taps = self._watching.taps
+        return _joined(
+            [Totals(sent[tap.key]).numbers for tap in taps if tap.key in sent]
+        )
+
     def record(
-        self, step: int, sent: dict[str, Parts], histograms: bool
+        self,
+        step: int,
+        sent: dict[str, Parts],
+        histograms: bool,
+        totals: dict[str, float],
     ) -> Record | None:
         """Returns the record of a step, or None if nothing was sent."""
         blocks = [
@@ -32,7 +43,7 @@ class Assembler:
             for tap in self._watching.taps
             if tap.key in sent
         ]
-        scale = blocks[0].totals["loss_scale"] if blocks else 1.0
+        scale = totals.get("loss_scale", 1.0)
         blocks += self._activations(sent.get(ACTIVATIONS), scale)
         if not blocks:
             return None
@@ -52,7 +63,7 @@ class Assembler:
         if layout is None:
             names, kinds, sizes = zip(*key, strict=True)
             layout = self._layouts[key] = Layout(names, kinds, sizes)
-        return Record(step, layout, rows, counts, _totals(blocks))
+        return Record(step, layout, rows, counts, totals)
 
     def _order(self) -> dict[tuple[str, str], int]:
         """Weights in the order of the tree; then activations as they ran."""
@@ -83,7 +94,6 @@ class _Block:
         rows: NDArray[np.float32],
         sizes: tuple[int, ...] | None = None,
         counts: NDArray[Any] | None = None,
-        totals: dict[str, float] | None = None,
     ) -> None:
         sizes = sizes or (0,) * len(names)
         every = counts if counts is not None else [None] * len(names)
@@ -91,8 +101,46 @@ class _Block:
             (name, kind, size, row, count)
             for name, size, row, count in zip(names, sizes, rows, every, strict=True)
         ]
-        self.totals = totals or {}
-        self.rows = rows
+
+
+class Totals:
+    """What one tap says of the step as a whole."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.scale, rate, advanced, updates = (float(n) for n in parts["totals"])
+        sums = dict(zip(SUMS, np.asarray(parts["sums"], np.float64).T, strict=True))
+        with np.errstate(all="ignore"):
+            own = np.sqrt(sums["squares"]) * np.exp2(sums["exponent"]) / self.scale
+        before = norms(parts["accumulated"]) if "accumulated" in parts else own
+        self.applied = norms(parts["applied"]) if "applied" in parts else before
+        self.weights, self.updates = norms(parts["weights"]), norms(parts["updates"])
+        skipped = advanced == 0
+        self.applies = bool(updates) and not skipped
+        self.numbers = {
+            "global_norm": _together(own, sums),
+            "weight_norm": _root(self.weights),
+            "update_norm": _root(self.updates),
+            "skipped": float(skipped),
+            "update": float(self.applies),
+            "loss_scale": self.scale,
+        }
+        if not math.isnan(rate):
+            self.numbers["learning_rate"] = rate
+        if self.applies:
+            self.numbers["applied_norm"] = _together(self.applied, sums)
+            # Rounding alone moves a norm by some millionths.
+            clipped = bool(np.any(self.applied < before * (1 - 1e-5)))
+            self.numbers["clipped"] = float(clipped)
+
+
+def headline(totals: dict[str, float]) -> dict[str, float]:
+    """Returns the numbers that go into the logs of Keras."""
+    found = {}
+    if "global_norm" in totals:
+        found["grad_norm"] = totals["global_norm"]
+    if totals.get("weight_norm"):
+        found["update_ratio"] = totals["update_norm"] / totals["weight_norm"]
+    return found
 
 
 def _weights(
@@ -101,41 +149,15 @@ def _weights(
     parts: Parts,
     histograms: bool,
 ) -> _Block:
-    scale, rate, advanced, updates = (float(n) for n in parts["totals"])
-    rows = finish(parts["sums"], scale)
-    weight_norms, update_norms = norms(parts["weights"]), norms(parts["updates"])
-    rows[:, _COLUMN["weight_norm"]] = weight_norms
-    rows[:, _COLUMN["update_norm"]] = update_norms
-    skipped = advanced == 0
-    applies = bool(updates) and not skipped
-    own = _column(rows, "norm")
-    before = norms(parts["accumulated"]) if "accumulated" in parts else own
-    after = norms(parts["applied"]) if "applied" in parts else before
-    if applies:
+    totals = Totals(parts)
+    rows = finish(parts["sums"], totals.scale)
+    rows[:, _COLUMN["weight_norm"]] = totals.weights
+    rows[:, _COLUMN["update_norm"]] = totals.updates
+    if totals.applies:
         exponents = np.exp2(rows[:, _COLUMN["exponent"]].astype(np.float64))
-        rows[:, _COLUMN["applied_norm"]] = after / exponents
-    totals = {
-        "global_norm": _together(own, rows),
-        "weight_norm": _root(weight_norms),
-        "update_norm": _root(update_norms),
-        "skipped": float(skipped),
-        "update": float(applies),
-        "loss_scale": scale,
-    }
-    if not math.isnan(rate):
-        totals["learning_rate"] = rate
-    if applies:
-        totals["applied_norm"] = _together(after, rows)
-        # Rounding alone moves a norm by some millionths.
-        totals["clipped"] = float(bool(np.any(after < before * (1 - 1e-5))))
+        rows[:, _COLUMN["applied_norm"]] = totals.applied / exponents
     counts = parts["counts"].astype(np.uint32) if histograms else None
-    return _Block("weight", names, rows, sizes, counts, totals)
-
-
-def _column(rows: NDArray[np.float32], name: str) -> NDArray[np.float64]:
-    """Returns a scaled column as it is meant."""
-    exponents = rows[:, _COLUMN["exponent"]].astype(np.float64)
-    return rows[:, _COLUMN[name]].astype(np.float64) * np.exp2(exponents)
+    return _Block("weight", names, rows, sizes, counts)
 
 
 def _root(norms_: NDArray[np.float64]) -> float:
@@ -146,20 +168,20 @@ def _root(norms_: NDArray[np.float64]) -> float:
     return top * math.sqrt(float(np.sum((norms_ / top) ** 2)))
 
 
-def _together(norms_: NDArray[np.float64], rows: NDArray[np.float32]) -> float:
+def _together(norms_: NDArray[np.float64], sums: dict[str, Any]) -> float:
     """As `_root`, but NaN or infinite if any element of any gradient is."""
-    if np.any(rows[:, _COLUMN["nan"]] > 0):
+    if np.any(sums["nan"] > 0):
         return math.nan
-    infinite = [_COLUMN["posinf"], _COLUMN["neginf"]]
-    if np.any(rows[:, infinite] > 0):
+    if np.any(sums["posinf"] + sums["neginf"] > 0):
         return math.inf
     return _root(norms_)
 
 
-def _totals(blocks: list[_Block]) -> dict[str, float]:
+def _joined(given: list[dict[str, float]]) -> dict[str, float]:
     """Several optimizers add up: norms as norms do, flags if any has it."""
+    if len(given) == 1:
+        return given[0]
     totals: dict[str, float] = {}
-    given = [block.totals for block in blocks if block.totals]
     for name in dict.fromkeys(name for one in given for name in one):
         values = np.array([one[name] for one in given if name in one])
         totals[name] = _root(values) if name.endswith("norm") else float(values.max())

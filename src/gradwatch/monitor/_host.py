@@ -10,7 +10,8 @@ from typing import Any
 
 from ..capture import HISTOGRAMS, SCALARS, Watching
 from ..record import Record, RunWriter, Sink, Sinks, numbers
-from ._assemble import Assembler
+from ._assemble import Assembler, headline
+from ._behind import Behind
 from ._cost import Cost
 from ._schedule import Every, Moment, Schedule, as_schedule
 
@@ -43,7 +44,6 @@ class Host:
         """Of the next step to run."""
         self.headline: dict[str, float] = {}
         """The newest numbers of the whole model."""
-        self.latest: Record | None = None
         self.failure: str | None = None
         """What went wrong with our part; nothing is recorded after it."""
         self._schedule = as_schedule(every, self.cost)
@@ -55,12 +55,20 @@ class Host:
         self._sinks = Sinks(sinks)
         self._writer: RunWriter | None = None
         self._assembler: Assembler | None = None
+        self._latest: Record | None = None
+        self._behind = Behind(self._finish)
         self._watching: Watching | None = None
         self._logs: Any = None
         self._details: list[int] = []
         self._timed = 0
         self._began = 0.0
         self._waits = False
+
+    @property
+    def latest(self) -> Record | None:
+        """The newest record."""
+        self._behind.drain()
+        return self._latest
 
     def begin(self, watching: Watching, info: Mapping[str, Any]) -> None:
         """A training starts."""
@@ -74,6 +82,8 @@ class Host:
 
     def end(self) -> None:
         """The training is over, however it ended."""
+        self._behind.close()
+        self._notice()
         self.cost.end()
         if self._writer is not None:
             try:
@@ -84,12 +94,13 @@ class Host:
                 self.failed(error)
         self._writer = self._watching = self._assembler = self._logs = None
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: Exception, step: int | None = None) -> None:
         """Warns once; the training goes on, unwatched."""
         if self.failure is None:
             self.failure = f"{type(error).__name__}: {error}"
             warnings.warn(
-                f"gradwatch stopped watching at step {self.step}: {self.failure}. The "
+                f"gradwatch stopped watching at step "
+                f"{self.step if step is None else step}: {self.failure}. The "
                 "training goes on as if it had not been watched; what was recorded "
                 f"before is in {str(self.directory)!r}.",
                 RuntimeWarning,
@@ -138,7 +149,8 @@ class Host:
                 pictures = self._details[ahead] == HISTOGRAMS
                 self.record(self.step + ahead, sent[ahead], pictures)
             self.step += ran
-            self.cost.wrote(time.perf_counter() - began, len(sent))
+            self.wrote(time.perf_counter() - began, len(sent))
+            self._notice()
             return self._with_headline(logs)
         except Exception as error:  # noqa: BLE001 - ours must not end a training
             self.failed(error)
@@ -151,22 +163,38 @@ class Host:
         return HISTOGRAMS if self._pictures(moment) else SCALARS
 
     def record(self, step: int, sent: Any, histograms: bool) -> None:
-        """Writes what a step sent."""
+        """Has written what a step sent; the numbers of the whole model are known now.
+
+        Receivers of others get theirs here and now: they may not like threads.
+        """
         if self._assembler is None or self._writer is None:
             return
-        record = self._assembler.record(step, sent, histograms)
-        if record is None:
-            return
-        self.latest = record
-        self._writer.write(record)
+        totals = self._assembler.totals(sent)
+        self.headline |= headline(totals)
         if self._sinks:
-            self._sinks.write(step, numbers(record))
-        totals = record.totals
-        if "global_norm" in totals:
-            self.headline["grad_norm"] = totals["global_norm"]
-        if totals.get("weight_norm"):
-            ratio = totals["update_norm"] / totals["weight_norm"]
-            self.headline["update_ratio"] = ratio
+            self._finish(step, sent, histograms, totals)
+            if self._latest is not None and self._latest.step == step:
+                self._sinks.write(step, numbers(self._latest))
+        else:
+            self._behind.put(step, sent, histograms, totals)
+
+    def wrote(self, seconds: float, records: int) -> None:
+        """Notes what the host did, and what was done behind it."""
+        behind, self._behind.seconds = self._behind.seconds, 0.0
+        self.cost.wrote(seconds + behind, records)
+
+    def _finish(self, step: int, sent: Any, histograms: bool, totals: Any) -> None:
+        if self._assembler is None or self._writer is None:
+            return
+        record = self._assembler.record(step, sent, histograms, totals)
+        if record is not None:
+            self._latest = record
+            self._writer.write(record)
+
+    def _notice(self) -> None:
+        if self._behind.failed is not None:
+            error, (step, *_) = self._behind.failed
+            self.failed(error, step)
 
     def _with_headline(self, logs: Any) -> Any:
         if not isinstance(logs, dict):

@@ -81,7 +81,7 @@ class Watch:
         host.step = step + 1
         self._last = time.perf_counter()
         if sent:
-            host.cost.wrote(self._last - now, 1)
+            host.wrote(self._last - now, 1)
 
 
 @contextlib.contextmanager

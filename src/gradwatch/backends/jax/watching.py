@@ -19,6 +19,8 @@ from .recorder import _level as level
 
 STATELESS = True
 """Whether training goes through `stateless_apply`."""
+LISTENS = False
+"""Whether an optimizer writes each variable by itself."""
 
 
 class Batch(NamedTuple):
@@ -57,6 +59,13 @@ class Stream:
         """Arrays never change."""
         del key, due
         return list(values)
+
+    def early(
+        self, due: Any, tensor: Tensor, read: Callable[[], Any]
+    ) -> tuple[Tensor, None]:
+        """Nothing is gained here by reading a tensor before others do."""
+        del due, read
+        return tensor, None
 
     def emit(self, key: str, due: Any, measure: Callable[[], Parts]) -> None:
         """Sends what `measure` gives, if the step is due; else it is not computed."""
@@ -189,6 +198,16 @@ class LoopStream(Stream):
 def value(part: Tensor) -> Tensor:
     """Returns a value that `snapshot` kept."""
     return part
+
+
+def tracing() -> bool:
+    """Whether what runs now may be traced again before it counts: never here."""
+    return False
+
+
+def is_tensor(value: object) -> bool:
+    """Whether this is a dense tensor."""
+    return isinstance(value, jax.Array)
 
 
 def rebuild(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -67,6 +68,40 @@ def in_turn(makers: Sequence[Callable[[], Any]]) -> list[Any]:
         with tf.control_dependencies(tf.nest.flatten(made[-1]) if made else []):
             made.append(make())
     return made
+
+
+def take(tensor: Tensor, places: Any) -> Tensor:
+    """Keras would first look for places counted from the end."""
+    return tf.gather(tensor, places)
+
+
+def shared(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+    """Traces a function of vectors once for all lengths, and calls what was traced."""
+    flat = [tf.reshape(tensor, (-1,)) for tensor in tensors]
+    plain = all(tensor.dtype == tf.float32 for tensor in flat)
+    if tf.executing_eagerly() or not plain or in_xla():
+        return function(*flat)
+    return _traced(function, len(flat))(*flat)
+
+
+def of_each(function: Callable[..., Tensor], *tensors: Sequence[Tensor]) -> Tensor:
+    """One by one, as calls of one function that is traced once."""
+    alone = _alone(function)
+    lines = in_turn(
+        [functools.partial(shared, alone, *row) for row in zip(*tensors, strict=True)]
+    )
+    return tf.concat(lines, 0)
+
+
+@functools.cache
+def _alone(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return lambda *tensors: function(*([tensor] for tensor in tensors))
+
+
+@functools.cache
+def _traced(function: Callable[..., Tensor], arguments: int) -> Any:
+    signature = [tf.TensorSpec((None,), tf.float32)] * arguments
+    return tf.function(function, autograph=False, input_signature=signature)
 
 
 def dense(gradient: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -37,6 +37,21 @@ def in_turn(makers: Sequence[Callable[[], Any]]) -> list[Any]:
     return [make() for make in makers]
 
 
+def take(tensor: Tensor, places: Any) -> Tensor:
+    """Returns the lines at these places."""
+    return tensor[torch.as_tensor(places, device=tensor.device)]
+
+
+def shared(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+    """Nothing to share: nothing is traced."""
+    return function(*tensors)
+
+
+def of_each(function: Callable[..., Tensor], *tensors: Sequence[Tensor]) -> Tensor:
+    """All at once: one question, whether all are well, instead of many."""
+    return function(*tensors)
+
+
 def dense(gradient: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Gradients are dense here."""
     del shape

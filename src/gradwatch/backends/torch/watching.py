@@ -13,6 +13,8 @@ from .recorder import Recorder
 
 STATELESS = False
 """Whether training goes through `stateless_apply`."""
+LISTENS = False
+"""Whether an optimizer writes each variable by itself."""
 
 
 class Stream:
@@ -47,6 +49,13 @@ class Stream:
             buffers = self._buffers[key] = [torch.empty_like(v) for v in values]
         torch._foreach_copy_(buffers, values)
         return buffers
+
+    def early(
+        self, due: bool, tensor: Tensor, read: Callable[[], Any]
+    ) -> tuple[Tensor, None]:
+        """Nothing is gained here by reading a tensor before others do."""
+        del due, read
+        return tensor, None
 
     def emit(self, key: str, due: bool, measure: Callable[[], Parts]) -> None:
         """Sends what `measure` gives, if the step is due; else it is not called."""
@@ -126,6 +135,16 @@ class LoopStream(Stream):
 def value(part: Tensor) -> Tensor:
     """Returns a value that `snapshot` kept."""
     return part
+
+
+def tracing() -> bool:
+    """Whether what runs now may be traced again before it counts: never here."""
+    return False
+
+
+def is_tensor(value: object) -> bool:
+    """Whether this is a dense tensor."""
+    return isinstance(value, torch.Tensor)
 
 
 def rebuild(

@@ -1,0 +1,204 @@
+"""Sums of squares: of gradients as applied, of weights, and of how far they moved."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from keras import ops
+
+from ._elements import (
+    LARGEST,
+    SMALLEST,
+    Kernels,
+    Tensor,
+    exponent_of,
+    is_small,
+    stacked,
+    widened,
+)
+from ._pack import Pack
+from ._sample import sample_of
+
+ROUNDING = 1024
+"""So many elements tell what rounding made of an update."""
+
+
+class Move(NamedTuple):
+    """What was read of an update just before it was made.
+
+    Attributes:
+        numbers: `squares` of the weight, and of what is added to it.
+        before: Some elements of the weight.
+        added: The same elements of what is added.
+    """
+
+    numbers: Tensor
+    before: Tensor
+    added: Tensor
+
+
+def squares(tensors: Sequence[Tensor], kernels: Kernels) -> Tensor:
+    """Returns the sum of squares of each tensor, and the exponent it was scaled by.
+
+    What is not finite makes the sum NaN or infinite: here that is the answer.
+    """
+    small = [place for place, tensor in enumerate(tensors) if is_small(tensor)]
+    large = [place for place in range(len(tensors)) if place not in set(small)]
+    blocks = []
+    if small:
+        pack, matrix = _packed([tensors[place] for place in small], kernels)
+        blocks.append(_packed_squares(pack, matrix))
+    if large:
+        chosen = [widened(tensors[place]) for place in large]
+        blocks.append(kernels.of_each(_with(_squares, kernels), chosen))
+    return _in_order(kernels, blocks, small, large)
+
+
+def changes(
+    before: Sequence[Tensor], after: Sequence[Tensor], kernels: Kernels
+) -> tuple[Tensor, Tensor]:
+    """Returns what `squares` does: of the tensors before, and of how far they moved.
+
+    A `Move` may stand for a large tensor before.
+    """
+    kinds = [_kind(tensor) for tensor in before]
+    small, large, listened = (
+        [place for place, found in enumerate(kinds) if found is kind]
+        for kind in ("small", "large", "move")
+    )
+    were, moved = [], []
+    if small:
+        pack, old = _packed([before[place] for place in small], kernels)
+        _, new = _packed([after[place] for place in small], kernels)
+        were.append(_packed_squares(pack, old))
+        moved.append(_packed_squares(pack, new - old))
+    if large:
+        old = [widened(before[place]) for place in large]
+        new = [widened(ops.convert_to_tensor(after[place])) for place in large]
+        lines = kernels.of_each(_with(_changes, kernels), old, new)
+        were.append(lines[:, :2])
+        moved.append(lines[:, 2:])
+    if listened:
+        lines = ops.stack(
+            [_as_made(before[place], after[place], kernels) for place in listened]
+        )
+        were.append(lines[:, :2])
+        moved.append(lines[:, 2:])
+    orders = (small, large, listened)
+    return _in_order(kernels, were, *orders), _in_order(kernels, moved, *orders)
+
+
+def read_move(
+    weight: Tensor, added: Tensor, kernels: Kernels
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns the parts of a `Move`, for a large weight in float32."""
+    both = [ops.convert_to_tensor(weight), added]
+    numbers = ops.reshape(kernels.of_each(_with(_squares, kernels), both), (-1,))
+    before, after = (sample_of(t, kernels.take, ROUNDING) for t in both)
+    return numbers, before, after
+
+
+@functools.cache
+def _with(function: Callable[..., Tensor], kernels: Kernels) -> Callable[..., Tensor]:
+    return partial(function, kernels)
+
+
+def _squares(kernels: Kernels, tensors: Sequence[Tensor]) -> Tensor:
+    found = kernels.in_turn([partial(kernels.sum_of_squares, t) for t in tensors])
+    return _rescued(stacked(found), lambda: tensors, kernels)
+
+
+def _changes(
+    kernels: Kernels, before: Sequence[Tensor], after: Sequence[Tensor]
+) -> Tensor:
+    """Squares of what was, and of the differences."""
+
+    def both(old: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
+        move = kernels.sum_of_squares(ops.subtract(new, old))
+        return kernels.sum_of_squares(old), move
+
+    def moves() -> list[Tensor]:
+        return [ops.subtract(n, o) for o, n in zip(before, after, strict=True)]
+
+    found = kernels.in_turn(
+        [partial(both, *pair) for pair in zip(before, after, strict=True)]
+    )
+    plain = [stacked([one[place] for one in found]) for place in range(2)]
+    were = _rescued(plain[0], lambda: before, kernels)
+    return ops.concatenate([were, _rescued(plain[1], moves, kernels)], axis=1)
+
+
+def _as_made(move: Move, after: Tensor, kernels: Kernels) -> Tensor:
+    now = sample_of(ops.convert_to_tensor(after), kernels.take, ROUNDING)
+    return kernels.shared(_rounded, *move, now)
+
+
+def _rounded(numbers: Tensor, before: Tensor, added: Tensor, now: Tensor) -> Tensor:
+    """Takes away from what was to be added what rounding did not let through.
+
+    The sum that was added is exact; a weight in float32 takes up only what is not too
+    small beside it. How much that is, some elements tell.
+    """
+    exponent = exponent_of(ops.max(ops.abs(added)))
+    factor = ops.power(2.0, -exponent)
+    planned = ops.sum(ops.square(added * factor))
+    done = ops.sum(ops.square((now - before) * factor))
+    safe = ops.where(planned > 0, planned, ops.ones_like(planned))
+    share = ops.where(planned > 0, done / safe, ops.ones_like(planned))
+    ones = ops.ones_like(share)
+    return numbers * ops.stack([ones, ones, share, ones])
+
+
+def _kind(tensor: Tensor | Move) -> str:
+    if isinstance(tensor, Move):
+        return "move"
+    return "small" if is_small(tensor) else "large"
+
+
+def _packed(tensors: Sequence[Tensor], kernels: Kernels) -> tuple[Pack, Tensor]:
+    lengths = [math.prod(tuple(tensor.shape)) for tensor in tensors]
+    pack = Pack(lengths, kernels.take)
+    return pack, pack.matrix([ops.reshape(tensor, (-1,)) for tensor in tensors])
+
+
+def _packed_squares(pack: Pack, matrix: Tensor) -> Tensor:
+    (top,) = pack.largest(ops.max(ops.abs(matrix), axis=1))
+    exponent = exponent_of(top)
+    shrunk = matrix * pack.spread(ops.power(2.0, -exponent))
+    (sums,) = pack.sums(ops.sum(ops.square(shrunk), axis=1))
+    return ops.stack([sums, exponent], axis=1)
+
+
+def _in_order(
+    kernels: Kernels, blocks: Sequence[Tensor], *places: Sequence[int]
+) -> Tensor:
+    order = np.argsort(np.concatenate([*places, []])).astype(np.int32)
+    return kernels.take(ops.concatenate(blocks), order)
+
+
+def _rescued(
+    plain: Tensor, make: Callable[[], Sequence[Tensor]], kernels: Kernels
+) -> Tensor:
+    """Where a sum has left the safe range, all are computed again, scaled."""
+    smallest, largest = SMALLEST**2, LARGEST**2
+
+    def careful() -> Tensor:
+        tensors = make()
+        exponents = [exponent_of(ops.max(ops.abs(t))) for t in tensors]
+        shrunk = [
+            tensor * ops.power(ops.ones_like(exponent) * 2, -exponent)
+            for tensor, exponent in zip(tensors, exponents, strict=True)
+        ]
+        sums = stacked([kernels.sum_of_squares(tensor) for tensor in shrunk])
+        return ops.stack([sums, stacked(exponents)], axis=1)
+
+    return ops.cond(
+        ops.all((plain > smallest) & (plain < largest)),
+        lambda: ops.stack([plain, ops.zeros_like(plain)], axis=1),
+        careful,
+    )

@@ -65,7 +65,7 @@ class Moves:
         watching, stream = current().watching, self._stream
         made = None
         if method != "assign" and watching.is_tensor(value):
-            read = partial(read_move, variable, value, watching.kernels)
+            read = partial(read_move, variable, kernels=watching.kernels)
             value, made = stream.early(self._due, value, read)
         if made is None:
             [kept] = stream.snapshot(f"{place}", self._due, [variable])
@@ -85,6 +85,7 @@ def can_listen(optimizer: Any, variable: Any, value: Tensor) -> bool:
     kind = type(optimizer)
     return (
         current().watching.LISTENS
+        and current().watching.kernels.can_branch()
         and kind.__module__.startswith("keras.src.optimizers.")
         and not isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
         and not hasattr(optimizer, "_inner_optimizers")

@@ -215,14 +215,16 @@ class OptimizerTap:
             after = step.after(result)
             iterations = step.advanced(result)
 
-            def numbers() -> Parts:
-                kernels = backend.kernels
-                grads = [
+            def grads() -> list[Tensor | Reading]:
+                return [
                     Reading(*readings[place]())
                     if place in readings
                     else step.dense(place)
                     for place in places
                 ]
+
+            def numbers() -> Parts:
+                kernels = backend.kernels
                 kept = dict(zip(copied, copies, strict=True))
                 before = [
                     backend.value(kept[place]) if place in kept else moves.before(place)
@@ -232,14 +234,10 @@ class OptimizerTap:
                     before, [after[place] for place in places], kernels
                 )
                 advanced = ops.subtract(iterations, totals["iterations"])
-                group = Group(grads, kernels, scale)
+                group = Group(grads(), kernels, scale)
                 parts = {
                     "sums": measure(group),
-                    "counts": ops.cond(
-                        stream.due(HISTOGRAMS),
-                        lambda: histograms(group),
-                        lambda: ops.zeros((len(grads), BUCKETS), "float32"),
-                    ),
+                    "counts": self._counts(group),
                     "weights": weights,
                     "updates": updates,
                     "totals": _vector(
@@ -256,6 +254,13 @@ class OptimizerTap:
 
         return moves.listening(), send
 
+    def _counts(self, group: Group) -> Tensor:
+        due = self.stream.due(HISTOGRAMS)
+        none = partial(ops.zeros, (len(group.tensors), BUCKETS), "float32")
+        if isinstance(due, bool):
+            return histograms(group) if due else none()
+        return ops.cond(due, lambda: histograms(group), none)
+
     def _read_early(
         self, step: _Step, places: Sequence[int], due: Any
     ) -> dict[int, Callable[[], Any]]:
@@ -270,7 +275,7 @@ class OptimizerTap:
             grad = step.grads[place]
             if not watching.is_tensor(grad) or not _is_early(grad):
                 continue
-            look = partial(read, grad, watching.kernels)
+            look = partial(read, kernels=watching.kernels)
             step.grads[place], made = self.stream.early(due, grad, look)
             if made is not None:
                 shape = tuple(grad.shape)

@@ -37,6 +37,9 @@ class Kernels(Hashable, Protocol):
     def in_turn(self, makers: Sequence[Callable[[], Any]]) -> list[Any]:
         """Returns what the makers make, one after the other."""
 
+    def can_branch(self) -> bool:
+        """Whether what is being traced may branch on a number without slowing down."""
+
     def take(self, tensor: Tensor, places: Any) -> Tensor:
         """Returns the lines at these places, which are all there."""
 
@@ -51,6 +54,24 @@ class Kernels(Hashable, Protocol):
         All at once or one by one, whichever is faster. The same function must be the
         same object each time.
         """
+
+
+def unless(
+    fine: Tensor, plain: Tensor, careful: Callable[[], Tensor], kernels: Kernels
+) -> Tensor:
+    """Returns `plain`, or else what `careful` makes of large tensors.
+
+    For a branch XLA copies what goes into it, and for a loop it does not: there it is a
+    loop that runs once or not at all.
+    """
+    if kernels.can_branch():
+        return ops.cond(fine, lambda: plain, careful)
+    _, found = ops.while_loop(
+        lambda again, _: again,
+        lambda again, _: (ops.zeros_like(again), careful()),
+        (ops.logical_not(fine), plain),
+    )
+    return found
 
 
 def is_small(tensor: Tensor) -> bool:

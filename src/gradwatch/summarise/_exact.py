@@ -22,10 +22,12 @@ from ._elements import (
     Tensor,
     exponent_of,
     stacked,
+    unless,
     widened,
 )
 from ._sample import sample_of
 
+PIECES = 64
 EXACT = ("low", "high", "total", "squares", "exponent", "nan", "posinf", "neginf")
 
 
@@ -74,26 +76,55 @@ def _exact_with(kernels: Kernels, tensors: Sequence[Tensor]) -> Tensor:
         return ops.stack(sums, axis=1)
 
     def careful() -> Tensor:
-        return ops.stack([_careful(tensor) for tensor in tensors])
+        return ops.stack([_careful(tensor, kernels) for tensor in tensors])
 
-    return ops.cond(ops.all(fine), plain, careful)
+    return unless(ops.all(fine), plain(), careful, kernels)
 
 
-def _careful(tensor: Tensor) -> Tensor:
+def _careful(tensor: Tensor, kernels: Kernels) -> Tensor:
     """The same of the finite elements, divided by a power of two before squaring."""
-    finite = ops.isfinite(tensor)
-    nothing, infinite = ops.zeros_like(tensor), ops.full_like(tensor, math.inf)
-    numbers = ops.where(finite, tensor, nothing)
-    exponent = exponent_of(ops.max(ops.abs(numbers)))
-    shrunk = numbers * ops.power(ops.ones_like(exponent) * 2, -exponent)
-    kinds = (ops.isnan(tensor), tensor == math.inf, tensor == -math.inf)
-    return stacked(
+    kinds = _in_pieces(_kinds, tensor, kernels)
+    low, high = ops.min(kinds[:, 0]), ops.max(kinds[:, 1])
+    exponent = exponent_of(ops.maximum(-low, high))
+    factor = ops.power(ops.ones_like(exponent) * 2, -exponent)
+    sums = _in_pieces(partial(_sums, factor), tensor, kernels)
+    counts = (ops.sum(kinds[:, place]) for place in (2, 3, 4))
+    total, squares = ops.sum(sums[:, 0]), ops.sum(sums[:, 1])
+    return stacked([low, high, total, squares, exponent, *counts])
+
+
+def _kinds(piece: Tensor) -> Tensor:
+    finite, infinite = ops.isfinite(piece), ops.full_like(piece, math.inf)
+    kinds = (ops.isnan(piece), piece == math.inf, piece == -math.inf)
+    return ops.stack(
         [
-            ops.min(ops.where(finite, tensor, infinite)),
-            ops.max(ops.where(finite, tensor, -infinite)),
-            ops.sum(shrunk),
-            ops.sum(ops.square(shrunk)),
-            exponent,
-            *(ops.sum(ops.cast(kind, "float32")) for kind in kinds),
+            ops.min(ops.where(finite, piece, infinite)),
+            ops.max(ops.where(finite, piece, -infinite)),
+            *(ops.sum(ops.cast(kind, piece.dtype)) for kind in kinds),
         ]
     )
+
+
+def _sums(factor: Tensor, piece: Tensor) -> Tensor:
+    numbers = ops.where(ops.isfinite(piece), piece, ops.zeros_like(piece)) * factor
+    return ops.stack([ops.sum(numbers), ops.sum(ops.square(numbers))])
+
+
+def _in_pieces(
+    function: Callable[[Tensor], Tensor], tensor: Tensor, kernels: Kernels
+) -> Tensor:
+    """Calls a function of vectors on pieces of a tensor, and returns its lines.
+
+    XLA sets memory aside for a branch whether it is taken or not, and much of it is
+    fresh memory at every step: so a branch goes through a tensor piece by piece.
+    """
+    flat = ops.reshape(tensor, (-1,))
+    if kernels.can_branch() or None in tuple(tensor.shape):
+        return function(flat)[None]
+    size = math.prod(tuple(tensor.shape))
+    width = size // PIECES
+    pieces = ops.reshape(flat[: width * PIECES], (PIECES, width))
+    lines = ops.map(function, pieces)
+    if width * PIECES == size:
+        return lines
+    return ops.concatenate([lines, function(flat[width * PIECES :])[None]])

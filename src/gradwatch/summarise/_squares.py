@@ -109,8 +109,21 @@ def _with(function: Callable[..., Tensor], kernels: Kernels) -> Callable[..., Te
 
 
 def _squares(kernels: Kernels, tensors: Sequence[Tensor]) -> Tensor:
+    if not kernels.can_branch():
+        return ops.stack([_shrunk(tensor, kernels) for tensor in tensors])
     found = kernels.in_turn([partial(kernels.sum_of_squares, t) for t in tensors])
     return _rescued(stacked(found), lambda: tensors, kernels)
+
+
+def _shrunk(tensor: Tensor, kernels: Kernels) -> Tensor:
+    """Divides by the size of some elements before squaring, and so needs no branch.
+
+    The others would have to be 1e18 times as large to be too large to be squared.
+    """
+    some = ops.abs(sample_of(tensor, kernels.take, ROUNDING))
+    exponent = exponent_of(ops.max(some))
+    factor = ops.power(ops.ones_like(exponent) * 2, -exponent)
+    return stacked([ops.sum(ops.square(tensor * factor)), exponent])
 
 
 def _changes(
@@ -125,6 +138,9 @@ def _changes(
     def moves() -> list[Tensor]:
         return [ops.subtract(n, o) for o, n in zip(before, after, strict=True)]
 
+    if not kernels.can_branch():
+        kinds = (_squares(kernels, before), _squares(kernels, moves()))
+        return ops.concatenate(kinds, axis=1)
     found = kernels.in_turn(
         [partial(both, *pair) for pair in zip(before, after, strict=True)]
     )

@@ -32,9 +32,19 @@ def count(numbers: Tensor, length: int) -> Tensor:
     return jnp.bincount(numbers, length=length).astype(jnp.float32)
 
 
+def barrier(tensors: Any) -> Any:
+    """Tells XLA that whoever uses one of these waits for all of them."""
+    return jax.lax.optimization_barrier(tensors)  # type: ignore[no-untyped-call]
+
+
 def in_turn(makers: Sequence[Callable[[], Any]]) -> list[Any]:
     """Nothing to arrange: XLA arranges what it compiles."""
     return [make() for make in makers]
+
+
+def can_branch() -> bool:
+    """A branch keeps XLA from updating the weights of the step in place."""
+    return False
 
 
 def take(tensor: Tensor, places: Any) -> Tensor:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ from jax.experimental import io_callback
 from numpy.typing import NDArray
 
 from .._protocol import Leaf, Parts, Taken, Tensor
-from . import kernels  # noqa: F401 - `watching.kernels` is read by others
+from . import kernels
 from .recorder import _level as level
 
 STATELESS = True
@@ -23,11 +24,20 @@ LISTENS = False
 """Whether an optimizer writes each variable by itself."""
 
 
-class Batch(NamedTuple):
-    """A batch, and how much of its step is recorded."""
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=["data"], meta_fields=["detail"]
+)
+@dataclass(frozen=True)
+class Batch:
+    """A batch, and how much of its step is recorded.
+
+    The latter is no array but part of the type: for each detail JAX compiles a step of
+    its own, and that of steps which are not recorded is the one that nobody watches. A
+    branch inside one step would keep XLA from updating weights in place.
+    """
 
     data: Any
-    detail: Any
+    detail: int
 
 
 class Stream:
@@ -52,7 +62,7 @@ class Stream:
         del iterations  # a stream of `fit` is told by the host
 
     def due(self, detail: int) -> Any:
-        """Whether this much is recorded: a tracer, which the step branches on."""
+        """Whether this much is recorded; known while the step is compiled."""
         return self._detail >= detail
 
     def snapshot(self, key: str, due: Any, values: Sequence[Tensor]) -> Any:
@@ -61,11 +71,18 @@ class Stream:
         return list(values)
 
     def early(
-        self, due: Any, tensor: Tensor, read: Callable[[], Any]
-    ) -> tuple[Tensor, None]:
-        """Nothing is gained here by reading a tensor before others do."""
-        del due, read
-        return tensor, None
+        self, due: Any, tensor: Tensor, read: Callable[[Tensor], Any]
+    ) -> tuple[Tensor, Callable[[], Any] | None]:
+        """Reads a tensor, and returns it for those who come next.
+
+        XLA is told that they wait for it. Otherwise all gradients of the model would be
+        kept until the last of them is read, in memory that is fresh at every step.
+        """
+        if due is not True:  # a branch, which would have to keep it as well
+            return tensor, None
+        tensor = kernels.barrier(tensor)
+        tensor, made = kernels.barrier((tensor, read(tensor)))
+        return tensor, lambda: made
 
     def emit(self, key: str, due: Any, measure: Callable[[], Parts]) -> None:
         """Sends what `measure` gives, if the step is due; else it is not computed."""
@@ -115,7 +132,7 @@ class Stream:
         """Runs a compiled step on a batch, and keeps what it sent."""
         place = len(self._taken)  # past what was armed, if arming failed
         detail = self._armed[place] if place < len(self._armed) else 0
-        (logs, sent), state = step(state, Batch(data, np.int32(detail)))
+        (logs, sent), state = step(state, Batch(data, detail))
         self._taken.append(sent)
         return logs, state
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
 from .._protocol import Tensor
 
@@ -61,6 +62,11 @@ def in_xla() -> bool:
     return False
 
 
+def barrier(*tensors: Tensor) -> list[Tensor]:
+    """Tells XLA that whoever uses one of these waits for all of them."""
+    return list(gen_xla_ops.xla_optimization_barrier(tensors))
+
+
 def in_turn(makers: Sequence[Callable[[], Any]]) -> list[Any]:
     """Runs one after the other, so that what each reads again is still in the cache."""
     made: list[Any] = []
@@ -68,6 +74,11 @@ def in_turn(makers: Sequence[Callable[[], Any]]) -> list[Any]:
         with tf.control_dependencies(tf.nest.flatten(made[-1]) if made else []):
             made.append(make())
     return made
+
+
+def can_branch() -> bool:
+    """XLA would not update the weights of the step in place; others do not mind."""
+    return not in_xla()
 
 
 def take(tensor: Tensor, places: Any) -> Tensor:

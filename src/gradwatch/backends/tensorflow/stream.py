@@ -78,6 +78,9 @@ class Stream:
         self._slot = variable(np.zeros((), np.int32))
         self._boxes: dict[str, Box] = {}
         self._armed = [0] * slots
+        self.fixed: bool | None = None
+        """Whether the step being traced is recorded, where that is known already."""
+        self._left: dict[str, Parts] = {}
         self._eager: list[dict[str, Parts]] = []
 
     # inside the step ------------------------------------------------------------------
@@ -88,6 +91,8 @@ class Stream:
 
     def due(self, detail: int) -> Any:
         """Whether this much is recorded: a tensor, which the step branches on."""
+        if self.fixed is not None:
+            return self.fixed and self._armed[0] >= detail
         if tf.executing_eagerly():
             place = max(len(self._eager) - 1, 0)
             return place < len(self._armed) and self._armed[place] >= detail
@@ -112,7 +117,7 @@ class Stream:
         ]
 
     def early(
-        self, due: Any, tensor: Tensor, read: Callable[[], Sequence[Tensor]]
+        self, due: Any, tensor: Tensor, read: Callable[[Tensor], Sequence[Tensor]]
     ) -> tuple[Tensor, Callable[[], list[Tensor]] | None]:
         """Reads a tensor if the step is due, and returns it for those who come next.
 
@@ -120,14 +125,18 @@ class Stream:
         free again as early as in a step that nobody watches.
         """
         if tf.executing_eagerly():
-            made = list(read()) if due else []
+            made = list(read(tensor)) if due else []
             return tensor, lambda: made
-        if kernels.in_xla():  # which arranges for itself what runs when
+        if self.fixed:
+            [tensor] = kernels.barrier(tensor)
+            tensor, *found = kernels.barrier(tensor, *read(tensor))
+            return tensor, lambda: found
+        if kernels.in_xla():  # a branch, which would have to keep it as well
             return tensor, None
         shapes: list[Any] = []
 
         def now() -> list[Tensor]:
-            made = list(read())
+            made = list(read(tensor))
             shapes[:] = [part.shape for part in made]
             return made
 
@@ -144,6 +153,10 @@ class Stream:
             if due:
                 found = {name: _array(part) for name, part in measure().items()}
                 self._sent()[key] = found
+            return
+        if self.fixed is not None:
+            if due:
+                self._left[key] = measure()
             return
 
         def write() -> Tensor:
@@ -163,7 +176,11 @@ class Stream:
             result = train_step(*args)
             self._eager.append({})
             return result
+        self._left = {}
         result = train_step(*args)
+        if self.fixed is not None:
+            left, self._left = self._left, {}
+            return result, left
         if self.slots > 1:
             self._slot.assign_add(1)
         return result
@@ -185,8 +202,25 @@ class Stream:
         if self.slots > 1:
             self._slot.assign(0)
 
+    @property
+    def is_armed(self) -> bool:
+        """Whether any of the next steps is recorded."""
+        return any(self._armed)
+
+    def keep(self, result: tuple[Any, dict[str, Parts]]) -> Any:
+        """Takes what left a step off its result."""
+        logs, self._left = result
+        return logs
+
     def take(self) -> Taken:
         """Returns what the steps since `arm` sent, and how many there were."""
+        if self.fixed is not None:
+            found = {
+                key: {name: _array(part) for name, part in parts.items()}
+                for key, parts in self._left.items()
+            }
+            self._left = {}
+            return 1, {0: found} if found else {}
         if self._eager:
             return len(self._eager) - 1, dict(enumerate(self._eager[:-1]))
         ran = 1 if self.slots == 1 else int(self._slot)

@@ -44,15 +44,52 @@ def rebuild(
     after: Callable[..., Any],
 ) -> Any:
     """Returns a new train function that says before and after each execution."""
-    del stream  # is reached from inside the step
-    model.make_train_function(force=True)
-    inner = model.train_function
+    if model.jit_compile and not model.run_eagerly and stream.slots == 1:
+        return _one_of_two(model, stream, before, after)
+    inner = _made(model)
 
     def train_function(iterator: Any) -> Any:
         before(model.steps_per_execution)
         return after(inner(iterator))
 
     return train_function
+
+
+def _one_of_two(
+    model: Any,
+    stream: Stream,
+    before: Callable[[int], Any],
+    after: Callable[..., Any],
+) -> Any:
+    """With XLA, steps that are recorded are compiled apart from those that are not.
+
+    The latter are what nobody watches. A branch inside one step would keep XLA from
+    updating weights in place.
+    """
+    made: dict[bool, Any] = {}
+
+    def train_function(iterator: Any) -> Any:
+        before(1)
+        recorded = stream.is_armed
+        if recorded not in made:
+            made[recorded] = _made(model)
+        stream.fixed = recorded
+        try:
+            return after(stream.keep(made[recorded](iterator)))
+        finally:
+            stream.fixed = None
+
+    return train_function
+
+
+def _made(model: Any) -> Any:
+    """A train function of Keras; the model keeps the one it has."""
+    kept = model.train_function
+    try:
+        model.make_train_function(force=True)
+        return model.train_function
+    finally:
+        model.train_function = kept
 
 
 def as_written(function: Callable[..., Any]) -> Any:

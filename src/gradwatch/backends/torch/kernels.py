@@ -37,6 +37,11 @@ def in_turn(makers: Sequence[Callable[[], Any]]) -> list[Any]:
     return [make() for make in makers]
 
 
+def can_branch() -> bool:
+    """A branch is an `if`."""
+    return True
+
+
 def take(tensor: Tensor, places: Any) -> Tensor:
     """Returns the lines at these places."""
     return tensor[torch.as_tensor(places, device=tensor.device)]

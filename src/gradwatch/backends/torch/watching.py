@@ -51,7 +51,7 @@ class Stream:
         return buffers
 
     def early(
-        self, due: bool, tensor: Tensor, read: Callable[[], Any]
+        self, due: bool, tensor: Tensor, read: Callable[[Tensor], Any]
     ) -> tuple[Tensor, None]:
         """Nothing is gained here by reading a tensor before others do."""
         del due, read

@@ -1,8 +1,8 @@
 """What watching costs a training step, side by side with an unwatched training.
 
 Run `make bench`, or `python -m bench.overhead --models mlp cnn`. Every contestant
-trains a model of its own with Adam; they take turns of some steps each in one process.
-Ratios are of the clock, to the unwatched training of the same run.
+trains a model of its own with Adam, unwatched and watched by turns of some steps each;
+and the contestants take turns, in one process. Ratios are of the clock.
 """
 
 import os
@@ -29,7 +29,6 @@ from bench import _models as models  # noqa: E402
 from bench._rivals import RIVALS  # noqa: E402
 from bench._timing import machine  # noqa: E402
 
-UNWATCHED = "unwatched"
 NOT_DUE = "not due"
 WATCHED = {
     "scalars, every step": {"every": 1, "histograms": False},
@@ -65,7 +64,10 @@ class Clock(keras.callbacks.Callback):
 
 
 class Contestant:
-    """One training, which goes on turn by turn."""
+    """One model, which is trained by turns without callbacks and with them.
+
+    The same model, because where its weights lie in memory alone makes a tenth.
+    """
 
     def __init__(self, build, jit, steps, callbacks):
         self.model, x, y = build()
@@ -75,27 +77,56 @@ class Contestant:
         self.batch = len(x)
         self.steps = steps
         self.callbacks = callbacks(self.model, x, y)
-        self.first = self.turn()
-        self.turn()
+        self.plain, self.watched = [], []
+        self.first_step([])
+        self.first_step(self.callbacks)
+        self.turn([])
+        self.turn(self.callbacks)
 
-    def turn(self):
+    def first_step(self, callbacks):
+        """Returns the seconds of a training of two steps with all that is compiled."""
+        began = time.perf_counter()
+        self.fit(2, callbacks)
+        return time.perf_counter() - began
+
+    def turn(self, callbacks):
         """Returns the seconds of a step."""
         clock = Clock()
+        self.fit(self.steps, [*callbacks, clock])
+        return clock.seconds / self.steps
+
+    def fit(self, steps, callbacks):
+        some = steps * self.batch
         self.model.fit(
-            self.x,
-            self.y,
+            self.x[:some],
+            self.y[:some],
             batch_size=self.batch,
             shuffle=False,
             verbose=0,
-            callbacks=[*self.callbacks, clock],
+            callbacks=callbacks,
         )
-        return clock.seconds / self.steps
+
+    def play(self, turn):
+        """One turn of each, whoever begins."""
+        order = [(self.plain, []), (self.watched, self.callbacks)]
+        for times, callbacks in order[:: 1 if turn % 2 else -1]:
+            times.append(self.turn(callbacks))
+
+    @property
+    def numbers(self):
+        """Ratios of the best, and of a turn to the other of its round, the median."""
+        return {
+            "ratio": min(self.watched) / min(self.plain),
+            "paired": float(np.median(np.divide(self.watched, self.plain))),
+            "ms": 1e3 * min(self.watched),
+            "unwatched ms": 1e3 * min(self.plain),
+        }
 
 
 def contest(build, jit, args):
-    """Returns for each contestant its ratio and milliseconds a step."""
+    """Returns the numbers of each contestant."""
     folder = tempfile.mkdtemp()
-    makers = {UNWATCHED: lambda model, x, y: []}
+    makers = {}
     for name, words in WATCHED.items():
         makers[name] = lambda model, x, y, name=name, words=words: [
             gw.GradientMonitor(f"{folder}/{name}", **words)
@@ -105,27 +136,33 @@ def contest(build, jit, args):
             name: lambda model, x, y, rival=rival: rival(model, x, y, folder)
             for name, rival in RIVALS.items()
         }
-    chosen = {n: m for n, m in makers.items() if n == UNWATCHED or args.only in n}
     contestants = {
-        name: Contestant(build, jit, args.steps, make) for name, make in chosen.items()
+        name: Contestant(build, jit, args.steps, make)
+        for name, make in makers.items()
+        if args.only in name
     }
-    times = {name: [] for name in contestants}
-    names = list(contestants)
     for turn in range(args.turns):
-        shift = turn % len(names)
-        for name in names[shift:] + names[:shift]:
-            times[name].append(contestants[name].turn())
-    base = min(times[UNWATCHED])
-    return {
-        name: {
-            "ratio": min(seconds) / base,
-            "ms": 1e3 * min(seconds),
-            # A turn against the unwatched turn of the same round, the median of it.
-            "paired": float(np.median(np.divide(seconds, times[UNWATCHED]))),
-            "first step": contestants[name].first / contestants[UNWATCHED].first,
-        }
-        for name, seconds in times.items()
-    }
+        for contestant in contestants.values():
+            contestant.play(turn)
+    found = {name: contestant.numbers for name, contestant in contestants.items()}
+    if args.first:
+        for name, numbers in found.items():
+            numbers["first step"] = first_steps(build, jit, makers[name])
+    return found
+
+
+def first_steps(build, jit, callbacks):
+    """Returns how much longer two steps of a new model take with all compilation."""
+    times = {True: [], False: []}
+    for watched in (False, True, True, False, False, True):
+        model, x, y = build()
+        model.compile("adam", model.loss, jit_compile=jit)
+        some = callbacks(model, x, y) if watched else []
+        began = time.perf_counter()
+        x, y = (np.concatenate([one] * 2) for one in (x, y))
+        model.fit(x, y, batch_size=len(x) // 2, verbose=0, callbacks=some)
+        times[watched].append(time.perf_counter() - began)
+    return min(times[True]) / min(times[False])
 
 
 def main():
@@ -136,6 +173,7 @@ def main():
     parser.add_argument("--turns", type=int, default=8)
     parser.add_argument("--only", default="", help="contestants whose name holds this")
     parser.add_argument("--rivals", action="store_true")
+    parser.add_argument("--first", action="store_true", help="time the first step too")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     backend = keras.backend.backend()
@@ -151,7 +189,8 @@ def main():
                     print(
                         f"  {who:32} {numbers['ratio']:6.3f}  "
                         f"paired {numbers['paired']:6.3f}  {numbers['ms']:9.2f} ms  "
-                        f"first step {numbers['first step']:5.2f}",
+                        f"unwatched {numbers['unwatched ms']:9.2f} ms  "
+                        f"first step {numbers.get('first step', math.nan):5.2f}",
                         flush=True,
                     )
     if args.json:

@@ -79,3 +79,24 @@ def test_the_monitor_says_what_it_has_seen(tmp_path, model):
     for overhead in (monitor.overhead, run.overhead):
         assert overhead["records"] == 2
         assert overhead["steps"] == 4
+
+
+def test_where_every_step_is_recorded_the_sums_are_timed_alone(
+    tmp_path, model, monkeypatch
+):
+    """After a training long enough to be worth it; a short one says that none was."""
+    short, long = (GradientMonitor(tmp_path / name, every=1) for name in "ab")
+    fit(model, short)
+    assert short.overhead["in_step_ms"] is None
+    assert short.overhead["share"] is None
+    monkeypatch.setattr("gradwatch.monitor._host._WORTH_IT", 0.0)
+    before = [np.array(w) for w in model.get_weights()]
+    fit(model, long, epochs=0)
+    assert long.overhead["in_step_ms"] is None  # nothing was recorded
+    for weight, kept in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(weight, kept)
+    fit(model, long)
+    overhead = open_run(tmp_path / "b").overhead
+    assert overhead["compared_with"] == "the sums alone"
+    assert 0 < overhead["in_step_ms"] < 1e3 * overhead["seconds"]
+    assert overhead["share"] > 0

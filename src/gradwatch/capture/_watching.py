@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
+from keras import ops
 
-from ..backends import Parts, current
+from ..backends import Parts, Tensor, current
 from ..select import NOTHING, Selection, Tree, Wrt, resolve, walk
-from ..summarise import Group, measure
+from ..summarise import Group, changes, measure
 from ._optimizer import SCALARS, OptimizerTap
 from ._session import Session
 
@@ -148,6 +149,22 @@ class Watching:
                 yield
         finally:
             self.taps[-1].done = None
+
+    def seconds(self) -> float:
+        """Returns how long it takes to measure as many numbers as a step does.
+
+        The weights stand for their gradients: what is read and compared is as large.
+        """
+        kernels = current().watching.kernels
+        chosen = self.resolve()[1].weights.values()
+        values = [weight.variable.value for weight in chosen]
+
+        def numbers(tensors: Sequence[Tensor]) -> Any:
+            # Copies, because what was before is used up.
+            before = [ops.copy(tensor) for tensor in tensors]
+            return measure(Group(tensors, kernels)), changes(before, tensors, kernels)
+
+        return float(current().watching.seconds(numbers, values))
 
     # layers ---------------------------------------------------------------------------
 

@@ -29,6 +29,8 @@ class Cost:
         self._seen = {True: 0, False: 0}
         self._began: float | None = None
         self._total = 0.0
+        self.alone: float | None = None
+        """Seconds of the sums by themselves, where no other step is to compare with."""
 
     @property
     def compiled(self) -> bool:
@@ -63,9 +65,13 @@ class Cost:
     def in_step(self) -> float | None:
         """Seconds that a recorded step takes longer; None if there is no other."""
         if not self._plain or not self._watched:
-            return None
+            return self.alone
         longer = statistics.median(self._watched) - statistics.median(self._plain)
         return max(0.0, longer)
+
+    @property
+    def _is_alone(self) -> bool:
+        return self.alone is not None and not (self._plain and self._watched)
 
     @property
     def host(self) -> float:
@@ -89,11 +95,15 @@ class Cost:
             self._total += time.perf_counter() - self._began
             self._began = None
 
+    @property
+    def lasted(self) -> float:
+        """Seconds of training so far."""
+        running = 0.0 if self._began is None else time.perf_counter() - self._began
+        return self._total + running
+
     def report(self) -> dict[str, Any]:
         """Returns what is written into the run."""
-        total = self._total
-        if self._began is not None:
-            total += time.perf_counter() - self._began
+        total = self.lasted
         in_step = self.in_step
         each = self.host + (in_step or 0.0)
         known = in_step is not None or not self.records
@@ -104,5 +114,6 @@ class Cost:
             "step_ms": None if self.step is None else 1e3 * self.step,
             "in_step_ms": None if in_step is None else 1e3 * in_step,
             "host_ms": 1e3 * self.host,
+            "compared_with": "the sums alone" if self._is_alone else "other steps",
             "share": each * self.records / total if total and known else None,
         }

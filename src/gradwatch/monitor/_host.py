@@ -19,6 +19,8 @@ from ._schedule import Every, Moment, Schedule, as_schedule
 # steps run ahead of the host (JAX), timing one means waiting for it.
 _TIMED_FIRST, _TIMED_EVERY = 5, 10
 
+_WORTH_IT = 20.0  # seconds of training
+
 
 class Host:
     """Decides, collects, finishes and writes; never raises.
@@ -85,6 +87,7 @@ class Host:
         self._behind.close()
         self._notice()
         self.cost.end()
+        self._compare()
         if self._writer is not None:
             try:
                 self._writer.note("overhead", self.cost.report())
@@ -93,6 +96,20 @@ class Host:
             except Exception as error:  # noqa: BLE001 - ours must not end a training
                 self.failed(error)
         self._writer = self._watching = self._assembler = self._logs = None
+
+    def _compare(self) -> None:
+        """Where every step was recorded there is none to compare with.
+
+        Compiling the sums by themselves takes a second: not after a few steps only.
+        """
+        watching = self._watching
+        if watching is None or self.failure is not None or not self.cost.records:
+            return
+        if self.cost.in_step is None and self.cost.lasted > _WORTH_IT:
+            try:
+                self.cost.alone = watching.seconds()
+            except Exception as error:  # noqa: BLE001 - ours must not end a training
+                self.failed(error)
 
     def failed(self, error: Exception, step: int | None = None) -> None:
         """Warns once; the training goes on, unwatched."""

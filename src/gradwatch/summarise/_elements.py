@@ -25,6 +25,17 @@ class Kernels(Hashable, Protocol):
     def sum_of_squares(self, tensor: Tensor) -> Tensor:
         """Returns the sum of the squares, as a scalar."""
 
+    def all_squares(self, tensors: Sequence[Tensor]) -> Tensor:
+        """Returns the sum of squares of each tensor, as a vector."""
+
+    def takes_lists(self) -> bool:
+        """Whether `all_squares` costs little, however many and small they are."""
+
+    def differences(
+        self, before: Sequence[Tensor], after: Sequence[Tensor]
+    ) -> list[Tensor]:
+        """Returns how far each tensor moved, or as far back; may use up `before`."""
+
     def sums(self, tensor: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Returns the smallest, the largest, the sum, and the sum of squares."""
 

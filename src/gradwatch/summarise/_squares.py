@@ -47,8 +47,11 @@ def squares(tensors: Sequence[Tensor], kernels: Kernels) -> Tensor:
 
     What is not finite makes the sum NaN or infinite: here that is the answer.
     """
-    small = [place for place, tensor in enumerate(tensors) if is_small(tensor)]
-    large = [place for place in range(len(tensors)) if place not in set(small)]
+    kinds = [_kind(tensor, kernels) for tensor in tensors]
+    small, large = (
+        [place for place, found in enumerate(kinds) if found is kind]
+        for kind in ("small", "large")
+    )
     blocks = []
     if small:
         pack, matrix = _packed([tensors[place] for place in small], kernels)
@@ -64,9 +67,9 @@ def changes(
 ) -> tuple[Tensor, Tensor]:
     """Returns what `squares` does: of the tensors before, and of how far they moved.
 
-    A `Move` may stand for a large tensor before.
+    A `Move` may stand for a large tensor before. The tensors before may be used up.
     """
-    kinds = [_kind(tensor) for tensor in before]
+    kinds = [_kind(tensor, kernels) for tensor in before]
     small, large, listened = (
         [place for place, found in enumerate(kinds) if found is kind]
         for kind in ("small", "large", "move")
@@ -111,8 +114,7 @@ def _with(function: Callable[..., Tensor], kernels: Kernels) -> Callable[..., Te
 def _squares(kernels: Kernels, tensors: Sequence[Tensor]) -> Tensor:
     if not kernels.can_branch():
         return ops.stack([_shrunk(tensor, kernels) for tensor in tensors])
-    found = kernels.in_turn([partial(kernels.sum_of_squares, t) for t in tensors])
-    return _rescued(stacked(found), lambda: tensors, kernels)
+    return _rescued(kernels.all_squares(tensors), lambda: tensors, kernels)
 
 
 def _shrunk(tensor: Tensor, kernels: Kernels) -> Tensor:
@@ -130,23 +132,9 @@ def _changes(
     kernels: Kernels, before: Sequence[Tensor], after: Sequence[Tensor]
 ) -> Tensor:
     """Squares of what was, and of the differences."""
-
-    def both(old: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
-        move = kernels.sum_of_squares(ops.subtract(new, old))
-        return kernels.sum_of_squares(old), move
-
-    def moves() -> list[Tensor]:
-        return [ops.subtract(n, o) for o, n in zip(before, after, strict=True)]
-
-    if not kernels.can_branch():
-        kinds = (_squares(kernels, before), _squares(kernels, moves()))
-        return ops.concatenate(kinds, axis=1)
-    found = kernels.in_turn(
-        [partial(both, *pair) for pair in zip(before, after, strict=True)]
-    )
-    plain = [stacked([one[place] for one in found]) for place in range(2)]
-    were = _rescued(plain[0], lambda: before, kernels)
-    return ops.concatenate([were, _rescued(plain[1], moves, kernels)], axis=1)
+    were = _squares(kernels, before)
+    moves = kernels.differences(before, after)
+    return ops.concatenate([were, _squares(kernels, moves)], axis=1)
 
 
 def _as_made(move: Move, after: Tensor, kernels: Kernels) -> Tensor:
@@ -170,10 +158,10 @@ def _rounded(numbers: Tensor, before: Tensor, added: Tensor, now: Tensor) -> Ten
     return numbers * ops.stack([ones, ones, share, ones])
 
 
-def _kind(tensor: Tensor | Move) -> str:
+def _kind(tensor: Tensor | Move, kernels: Kernels) -> str:
     if isinstance(tensor, Move):
         return "move"
-    return "small" if is_small(tensor) else "large"
+    return "small" if is_small(tensor) and not kernels.takes_lists() else "large"
 
 
 def _packed(tensors: Sequence[Tensor], kernels: Kernels) -> tuple[Pack, Tensor]:

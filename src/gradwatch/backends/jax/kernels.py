@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,22 @@ from .._protocol import Tensor
 def sum_of_squares(tensor: Tensor) -> Tensor:
     """A dot product is one sweep, and is not fused into a slow loop with others."""
     return jnp.vdot(tensor, tensor)
+
+
+def all_squares(tensors: Sequence[Tensor]) -> Tensor:
+    """One after the other."""
+    found = in_turn([functools.partial(sum_of_squares, t) for t in tensors])
+    return jnp.stack([square.astype(jnp.float32) for square in found])
+
+
+def takes_lists() -> bool:
+    """Many small tensors are better packed together."""
+    return False
+
+
+def differences(before: Sequence[Tensor], after: Sequence[Tensor]) -> list[Tensor]:
+    """How far each tensor moved, or as far back."""
+    return [new - old for old, new in zip(before, after, strict=True)]
 
 
 def sums(tensor: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -14,6 +14,7 @@ import numpy as np
 from jax.experimental import io_callback
 from numpy.typing import NDArray
 
+from .._common import best_of
 from .._protocol import Leaf, Parts, Taken, Tensor
 from . import kernels
 from .recorder import _level as level
@@ -225,6 +226,12 @@ def tracing() -> bool:
 def is_tensor(value: object) -> bool:
     """Whether this is a dense tensor."""
     return isinstance(value, jax.Array)
+
+
+def seconds(function: Callable[..., Any], tensors: Sequence[Tensor]) -> float:
+    """Returns how long a function of these tensors takes, compiled."""
+    compiled = jax.jit(function)
+    return best_of(lambda: jax.block_until_ready(compiled(list(tensors))))  # type: ignore[no-untyped-call]
 
 
 def rebuild(

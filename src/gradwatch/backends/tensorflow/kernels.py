@@ -17,6 +17,22 @@ def sum_of_squares(tensor: Tensor) -> Tensor:
     return 2 * tf.nn.l2_loss(tensor)
 
 
+def all_squares(tensors: Sequence[Tensor]) -> Tensor:
+    """One after the other."""
+    found = in_turn([functools.partial(sum_of_squares, t) for t in tensors])
+    return tf.stack([tf.cast(square, tf.float32) for square in found])
+
+
+def takes_lists() -> bool:
+    """Many small tensors are better packed together."""
+    return False
+
+
+def differences(before: Sequence[Tensor], after: Sequence[Tensor]) -> list[Tensor]:
+    """How far each tensor moved, or as far back."""
+    return [new - old for old, new in zip(before, after, strict=True)]
+
+
 def sums(tensor: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Four sweeps, of which the last three find the tensor in the cache."""
     low, high, total, squares = in_turn(

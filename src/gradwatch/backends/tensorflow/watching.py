@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from .._common import best_of
 from .._protocol import Tensor
 from . import kernels  # noqa: F401 - `watching.kernels` is read by others
 from .loop import LoopStream  # noqa: F401
@@ -35,6 +36,13 @@ def tracing() -> bool:
 def is_tensor(value: object) -> bool:
     """Whether this is a dense tensor of known shape."""
     return isinstance(value, tf.Tensor) and value.shape.is_fully_defined()
+
+
+def seconds(function: Callable[..., Any], tensors: Sequence[Tensor]) -> float:
+    """Returns how long a function of these tensors takes, compiled."""
+    compiled = tf.function(function, autograph=False)
+    given = [tf.convert_to_tensor(tensor) for tensor in tensors]
+    return best_of(lambda: tf.nest.map_structure(tf.Tensor.numpy, compiled(given)))
 
 
 def rebuild(

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from .._common import best_of
 from .._protocol import Leaf, Parts, Taken, Tensor
 from . import kernels  # noqa: F401 - `watching.kernels` is read by others
 from .recorder import Recorder
@@ -145,6 +146,18 @@ def tracing() -> bool:
 def is_tensor(value: object) -> bool:
     """Whether this is a dense tensor."""
     return isinstance(value, torch.Tensor)
+
+
+def seconds(function: Callable[..., Any], tensors: Sequence[Tensor]) -> float:
+    """Returns how long a function of these tensors takes."""
+
+    def run() -> None:
+        with torch.no_grad():
+            function([tensor.detach() for tensor in tensors])
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+
+    return best_of(run)
 
 
 def rebuild(

@@ -11,13 +11,16 @@ from typing import Any
 WAITING = 64
 """So many jobs may wait; then the one who brings the next waits too."""
 
+Jobs = queue.Queue[tuple[Any, ...] | None]
+
 
 class Behind:
     """Does one job after the other on a thread of its own.
 
     While the framework computes a step it holds no lock of Python: what is done then
     costs the training next to nothing. The thread starts with the first job, and ends
-    when `close` was called.
+    when `close` was called; nothing of it is left then, so that what holds this can be
+    copied.
 
     Args:
         job: What is done with what is put.
@@ -29,31 +32,33 @@ class Behind:
         self.seconds = 0.0
         """Of a processor, over all jobs."""
         self._job = job
-        self._waiting: queue.Queue[tuple[Any, ...] | None] = queue.Queue(WAITING)
-        self._thread: threading.Thread | None = None
+        self._running: tuple[threading.Thread, Jobs] | None = None
 
     def put(self, *arguments: Any) -> None:
         """Has the job done with these arguments, soon."""
-        if self._thread is None or not self._thread.is_alive():
-            # A fork has no threads; of a daemon's end the interpreter does not wait.
-            self._thread = threading.Thread(target=self._work, daemon=True)
-            self._thread.start()
-        self._waiting.put(arguments)
+        if self._running is None or not self._running[0].is_alive():  # a fork has none
+            jobs: Jobs = queue.Queue(WAITING)
+            # A daemon: the end of the interpreter does not wait for it.
+            thread = threading.Thread(target=self._work, args=[jobs], daemon=True)
+            self._running = thread, jobs
+            thread.start()
+        self._running[1].put(arguments)
 
     def drain(self) -> None:
         """Returns when all jobs are done."""
-        if self._thread is not None and self._thread.is_alive():
-            self._waiting.join()
+        if self._running is not None and self._running[0].is_alive():
+            self._running[1].join()
 
     def close(self) -> None:
         """Does what waits, and ends the thread."""
-        thread, self._thread = self._thread, None
-        if thread is not None and thread.is_alive():
-            self._waiting.put(None)
+        running, self._running = self._running, None
+        if running is not None and running[0].is_alive():
+            thread, jobs = running
+            jobs.put(None)
             thread.join()
 
-    def _work(self) -> None:
-        while (arguments := self._waiting.get()) is not None:
+    def _work(self, jobs: Jobs) -> None:
+        while (arguments := jobs.get()) is not None:
             try:
                 if self.failed is None:
                     began = time.thread_time()
@@ -62,5 +67,5 @@ class Behind:
             except Exception as error:  # noqa: BLE001 - told to the host, who warns
                 self.failed = error, arguments
             finally:
-                self._waiting.task_done()
-        self._waiting.task_done()
+                jobs.task_done()
+        jobs.task_done()

@@ -6,8 +6,9 @@ the way out.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 
 class GradwatchError(ValueError):
@@ -41,6 +42,26 @@ class TargetError(GradwatchError):
     >>> issubclass(gw.TargetError, ValueError)
     True
     """
+
+
+@contextlib.contextmanager
+def told_as(argument: str, *others: str) -> Iterator[None]:
+    """Errors about other arguments become errors about this one.
+
+    Example:
+    >>> with told_as("layers", "wrt"):
+    ...     raise GradwatchError("`wrt` must not be empty.")
+    Traceback (most recent call last):
+        ...
+    gradwatch.GradwatchError: `layers` must not be empty.
+    """
+    try:
+        yield
+    except GradwatchError as error:
+        text = str(error)
+        for other in others:
+            text = text.replace(f"`{other}`", f"`{argument}`", 1)
+        raise type(error)(text) from None
 
 
 def closest(name: str, candidates: Sequence[str], limit: int = 3) -> list[str]:

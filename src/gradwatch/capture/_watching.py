@@ -9,11 +9,25 @@ from typing import Any
 import keras
 from keras import ops
 
+from .._errors import told_as
 from ..backends import Parts, Tensor, current
-from ..select import NOTHING, Selection, Tree, Wrt, resolve, walk
+from ..select import (
+    NOTHING,
+    Activations,
+    Inputs,
+    Selection,
+    Tree,
+    Weights,
+    Wrt,
+    resolve,
+    selectors,
+    walk,
+)
 from ..summarise import Group, changes, measure
 from ._optimizer import SCALARS, OptimizerTap
 from ._session import Session
+
+_ARGUMENTS = {Weights: "layers", Activations: "activations", Inputs: "activations"}
 
 ACTIVATIONS = "activations"
 """The key under which activations are sent."""
@@ -75,6 +89,10 @@ class Watching:
         """
         if self._resolved is None:
             tree = walk(self.model)
+            # First each for itself, so that an error names the argument it is of.
+            for selector in selectors(self._wrt) if self._wrt else ():
+                with told_as(_ARGUMENTS[type(selector)], "wrt"):
+                    resolve(selector, tree)
             selection = resolve(self._wrt, tree) if self._wrt else NOTHING
             names = {id(w.variable): name for name, w in selection.weights.items()}
             self._resolved = tree, selection, names

@@ -9,7 +9,7 @@ from typing import Any
 
 import keras
 
-from .._errors import GradwatchError
+from .._errors import GradwatchError, told_as
 from ..capture import Shadow, Watching, optimizers_of
 from ..record import Record, Sink
 from ..select import Activations, Weights, Wrt
@@ -282,7 +282,8 @@ class _Fit:
 
 def as_wrt(layers: Any, activations: Any) -> Wrt:
     """Returns the selectors that the two arguments mean."""
-    wrt: list[Any] = [layers if isinstance(layers, Weights) else of(layers)]
+    with told_as("layers", "weights"):
+        wrt: list[Any] = [layers if isinstance(layers, Weights) else of(layers)]
     if activations is True:
         wrt.append(at())
     elif isinstance(activations, Activations):

@@ -10,7 +10,7 @@ from gradwatch.monitor import GradientMonitor
 from gradwatch.record import open_run
 
 from . import twins
-from .models import feed, planted
+from .models import feed, planted, warned
 
 SHAPES = {"kernel": (300, 400), "bias": (7,)}
 GRADIENTS = [
@@ -171,3 +171,25 @@ def test_of_steps_that_are_not_due_nothing_is_read(tmp_path):
         np.testing.assert_array_equal(
             getattr(odd, column), getattr(whole, column)[1::2], err_msg=column
         )
+
+
+@pytest.mark.parametrize("broken", ["_moves.read_move", "_optimizer.read"])
+def test_a_failure_while_reading_is_a_warning_and_the_training_goes_on(
+    tmp_path, monkeypatch, broken
+):
+    """Also where it happens inside the optimizer, in the middle of its update."""
+
+    def fails(*args, **kwargs):
+        raise RuntimeError("of our own")
+
+    plain, _ = trained(OPTIMIZERS["adam"](), None, GRADIENTS)
+    monkeypatch.setattr(f"gradwatch.capture.{broken}", fails)
+    with warned() as warnings:
+        model, _ = trained(OPTIMIZERS["adam"](), tmp_path, GRADIENTS)
+    reads = keras.backend.backend() == "tensorflow" or (
+        keras.backend.backend() == "jax" and broken == "_optimizer.read"
+    )
+    assert len(warnings) == int(reads)
+    for one, two in zip(model.variables, plain.variables, strict=True):
+        np.testing.assert_array_equal(array(one), array(two))
+    assert not {"assign", "assign_sub", "apply"} & set(model.optimizer.__dict__)

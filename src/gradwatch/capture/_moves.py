@@ -29,11 +29,18 @@ class Moves:
         stream: Where the step sends what it measures.
         due: Whether it does.
         variables: By their place in the step.
+        failed: Is told of a failure of ours, which must not become the user's.
     """
 
     def __init__(
-        self, optimizer: Any, stream: Any, due: Any, variables: dict[int, Any]
+        self,
+        optimizer: Any,
+        stream: Any,
+        due: Any,
+        variables: dict[int, Any],
+        failed: Callable[[Exception], None],
     ) -> None:
+        self._failed = failed
         self._optimizer, self._stream, self._due = optimizer, stream, due
         self._places = {id(_own(v)): place for place, v in variables.items()}
         self._heard: dict[int, Callable[[], Any]] = {}
@@ -58,7 +65,10 @@ class Moves:
     def _write(self, method: str, original: Any, variable: Any, value: Any) -> Any:
         place = self._places.get(id(_own(variable)))
         if place is not None and place not in self._heard:
-            value = self._listen(place, method, _own(variable), value)
+            try:
+                value = self._listen(place, method, _own(variable), value)
+            except Exception as error:  # noqa: BLE001 - ours must not end a training
+                self._failed(error)
         return original(variable, value)
 
     def _listen(self, place: int, method: str, variable: Any, value: Any) -> Any:

@@ -9,7 +9,7 @@ clipping) is read from the optimizer itself.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,15 @@ from ..summarise import (
     histograms,
     measure,
     read,
-    squares,
+)
+from ._call import (
+    Step,
+    accumulators_of,
+    applied,
+    holding,
+    inner_of,
+    scale_of,
+    totals_of,
 )
 from ._moves import Moves, can_listen
 
@@ -104,14 +112,14 @@ class OptimizerTap:
                 return original(grads, given)
         variables = self.optimizer._trainable_variables if given is None else given
         return self._tapped(
-            _Step(
+            Step(
                 grads,
                 variables,
                 [getattr(v, "value", v) for v in variables],
                 run=lambda: original(grads, given),
                 after=lambda _: [getattr(v, "value", v) for v in variables],
                 state=contextlib.nullcontext,
-                advanced=lambda _: self._inner._iterations.value,
+                advanced=lambda _: inner_of(self.optimizer)._iterations.value,
             )
         )
 
@@ -125,17 +133,17 @@ class OptimizerTap:
         optimizer = self.optimizer
 
         def iterations(result: Any) -> Tensor:
-            with _holding(optimizer.variables, result[1]):
-                return self._inner._iterations.value
+            with holding(optimizer.variables, result[1]):
+                return inner_of(self.optimizer)._iterations.value
 
         return self._tapped(
-            _Step(
+            Step(
                 grads,
                 optimizer._trainable_variables,
                 values,
                 run=lambda: original(optimizer_variables, grads, values),
                 after=lambda result: result[0],
-                state=lambda: _holding(optimizer.variables, optimizer_variables),
+                state=lambda: holding(optimizer.variables, optimizer_variables),
                 advanced=iterations,
             )
         )
@@ -153,7 +161,7 @@ class OptimizerTap:
 
     # what is done ---------------------------------------------------------------------
 
-    def _tapped(self, step: _Step) -> Any:
+    def _tapped(self, step: Step) -> Any:
         self._inside = True
         try:
             self.calls += 1
@@ -175,14 +183,14 @@ class OptimizerTap:
         finally:
             self._inside = False
 
-    def _prepare(self, step: _Step) -> tuple[Any, Callable[[Any], None] | None]:
+    def _prepare(self, step: Step) -> tuple[Any, Callable[[Any], None] | None]:
         """Looks at everything as it is before the update.
 
         Returns what listens to the update, and what sends everything after it.
         """
         stream, backend = self.stream, current().watching
         with step.state():
-            stream.begin(self._inner._iterations.value)
+            stream.begin(inner_of(self.optimizer)._iterations.value)
         due = stream.due(SCALARS)
         if due is False:
             return contextlib.nullcontext(), None
@@ -198,14 +206,13 @@ class OptimizerTap:
             return contextlib.nullcontext(), None
         places = [place for _, place in named]
         with step.state():
-            scale = self.scale = self._scale()
-            totals = self._totals(scale)
-            accumulated = self._accumulators(step, due)
+            scale = self.scale = scale_of(self.optimizer)
+            totals = totals_of(self.optimizer, scale)
+            accumulated = self._accumulated(step, due)
         readings = self._read_early(step, places, due)
         listened = [place for place in places if self._can_listen(step, place)]
-        moves = Moves(
-            self._inner, stream, due, {p: step.variables[p] for p in listened}
-        )
+        variables = {place: step.variables[place] for place in listened}
+        moves = Moves(self.optimizer, stream, due, variables, self._failed)
         copied = [place for place in places if place not in set(listened)]
         copies = stream.snapshot(
             f"{self.key}/weights", due, [step.values[place] for place in copied]
@@ -248,11 +255,19 @@ class OptimizerTap:
                     ),
                 }
                 with step.state():
-                    return parts | self._applied(step, scale, accumulated, places)
+                    return parts | applied(
+                        self.optimizer, step, scale, accumulated, places
+                    )
 
             stream.emit(self.key, due, numbers)
 
         return moves.listening(), send
+
+    def _accumulated(self, step: Step, due: Any) -> Any:
+        values = accumulators_of(self.optimizer, step)
+        if values is None:
+            return None
+        return self.stream.snapshot(f"{self.key}/accumulated", due, values)
 
     def _counts(self, group: Group) -> Tensor:
         due = self.stream.due(HISTOGRAMS)
@@ -262,7 +277,7 @@ class OptimizerTap:
         return ops.cond(due, lambda: histograms(group), none)
 
     def _read_early(
-        self, step: _Step, places: Sequence[int], due: Any
+        self, step: Step, places: Sequence[int], due: Any
     ) -> dict[int, Callable[[], Any]]:
         """Reads large gradients before the optimizer does.
 
@@ -282,114 +297,11 @@ class OptimizerTap:
                 readings[place] = partial(_whole, shape, made)
         return readings
 
-    def _can_listen(self, step: _Step, place: int) -> bool:
+    def _can_listen(self, step: Step, place: int) -> bool:
         value = step.values[place]
         return _is_early(value) and can_listen(
             self.optimizer, step.variables[place], value
         )
-
-    @property
-    def _inner(self) -> Any:
-        optimizer = self.optimizer
-        while hasattr(optimizer, "inner_optimizer"):
-            optimizer = optimizer.inner_optimizer
-        return optimizer
-
-    def _scale(self) -> Tensor | None:
-        """What the loss was multiplied by before it was differentiated."""
-        dynamic = getattr(self.optimizer, "dynamic_scale", None)
-        if dynamic is not None:
-            return ops.copy(dynamic.value)
-        factor = self.optimizer.loss_scale_factor
-        return None if factor is None else ops.convert_to_tensor(factor, "float32")
-
-    def _totals(self, scale: Tensor | None) -> dict[str, Tensor]:
-        inner = self._inner
-        steps = inner.gradient_accumulation_steps
-        iterations = ops.copy(inner._iterations.value)
-        rate: Any = float("nan")
-        schedule = keras.optimizers.schedules.LearningRateSchedule
-        # A function of the user's own may do more than answer: do not ask it twice.
-        if isinstance(inner._learning_rate, schedule | keras.Variable):
-            rate = inner.learning_rate
-            rate = ops.copy(getattr(rate, "value", rate))
-        updates = (iterations + 1) % steps == 0 if steps else 1.0
-        return {
-            "scale": 1.0 if scale is None else scale,
-            "learning_rate": rate,
-            "iterations": iterations,
-            "updates": updates,
-        }
-
-    def _accumulators(self, step: _Step, due: Any) -> Any:
-        inner = self._inner
-        if not inner.gradient_accumulation_steps:
-            return None
-        values = [
-            inner._accumulated_gradients[inner._get_variable_index(v)].value
-            for v, grad in zip(step.variables, step.grads, strict=True)
-            if grad is not None
-        ]
-        return self.stream.snapshot(f"{self.key}/accumulated", due, values)
-
-    def _applied(
-        self,
-        step: _Step,
-        scale: Tensor | None,
-        accumulated: Any,
-        places: Sequence[int],
-    ) -> Parts:
-        """The gradient that the rule of the optimizer gets, where it is another one."""
-        inner, backend = self._inner, current().watching
-        limits = ("clipnorm", "global_clipnorm", "clipvalue")
-        clips = any(getattr(inner, limit, None) is not None for limit in limits)
-        if accumulated is None and not clips:
-            return {}
-        given = [i for i, grad in enumerate(step.grads) if grad is not None]
-        grads = [step.dense(place) for place in given]
-        if scale is not None:
-            grads = [g / ops.cast(scale, g.dtype) for g in grads]
-        if accumulated is not None:
-            steps = inner.gradient_accumulation_steps
-            grads = [
-                (g + backend.value(part)) / steps
-                for g, part in zip(grads, accumulated, strict=True)
-            ]
-        chosen = [given.index(place) for place in places]
-        kernels = backend.kernels
-        parts = {"accumulated": squares([grads[i] for i in chosen], kernels)}
-        if clips:
-            clipped = inner._clip_gradients(grads)
-            parts["applied"] = squares([clipped[i] for i in chosen], kernels)
-        return parts
-
-
-class _Step:
-    """One call of the optimizer, whichever of its methods it came through."""
-
-    def __init__(
-        self,
-        grads: list[Tensor],
-        variables: list[Any],
-        values: list[Tensor],
-        **words: Callable[..., Any],
-    ) -> None:
-        self.grads, self.variables, self.values = grads, list(variables), values
-        self.run = words["run"]
-        self.after = words["after"]
-        self.state = words["state"]
-        self.advanced = words["advanced"]
-
-    def dense(self, place: int) -> Tensor:
-        """Returns a gradient with all its rows."""
-        shape = tuple(self.values[place].shape)
-        return current().watching.kernels.dense(self.grads[place], shape)
-
-
-@contextlib.contextmanager
-def _holding(variables: Sequence[Any], values: Sequence[Tensor]) -> Iterator[None]:
-    with keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True))):
-        yield
 
 
 def _vector(*numbers: Any) -> Tensor:

@@ -42,7 +42,7 @@ def seconds(function: Callable[..., Any], tensors: Sequence[Tensor]) -> float:
     """Returns how long a function of these tensors takes, compiled."""
     compiled = tf.function(function, autograph=False)
     given = [tf.convert_to_tensor(tensor) for tensor in tensors]
-    return best_of(lambda: tf.nest.map_structure(tf.Tensor.numpy, compiled(given)))
+    return best_of(lambda: tf.nest.map_structure(_array, compiled(given)))
 
 
 def rebuild(
@@ -103,3 +103,7 @@ def _made(model: Any) -> Any:
 def as_written(function: Callable[..., Any]) -> Any:
     """Keeps AutoGraph, which rewrites the loops of users, out of our code."""
     return tf.autograph.experimental.do_not_convert(function)
+
+
+def _array(tensor: Tensor) -> Any:
+    return tensor.numpy()

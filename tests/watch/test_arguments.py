@@ -14,6 +14,7 @@ WRONG = {
 
 @pytest.mark.parametrize("argument", WRONG)
 def test_an_error_names_the_argument_it_is_of(tmp_path, argument):
+    """Not the `wrt` that it becomes; and nothing was touched or written."""
     model = mlp()
     before = model.get_weights()[0].copy()
     for wrong, kind in WRONG[argument]:

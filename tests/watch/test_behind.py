@@ -15,6 +15,7 @@ def threads():
 
 
 def test_jobs_are_done_in_their_order_and_all_of_them():
+    """Also if there are more than may wait."""
     done = []
     behind = Behind(done.append)
     for number in range(10 * WAITING):
@@ -25,6 +26,7 @@ def test_jobs_are_done_in_their_order_and_all_of_them():
 
 
 def test_closing_does_what_waits_and_ends_the_thread():
+    """Nothing that was put is lost, and a later job starts it again."""
     gate, done = threading.Event(), []
 
     def job(number):
@@ -46,6 +48,7 @@ def test_closing_does_what_waits_and_ends_the_thread():
 
 
 def test_who_brings_more_than_may_wait_waits():
+    """A slow disk slows the training down; it does not fill the memory."""
     gate = threading.Event()
     behind = Behind(lambda number: gate.wait(10))
     for number in range(WAITING + 1):
@@ -64,6 +67,7 @@ def test_who_brings_more_than_may_wait_waits():
 
 
 def test_a_job_that_fails_is_the_last():
+    """Its error is kept with its arguments, for whoever warns of it."""
     done = []
 
     def job(number):
@@ -82,6 +86,7 @@ def test_a_job_that_fails_is_the_last():
 
 
 def test_of_a_training_no_thread_is_left(tmp_path):
+    """What was started for a `fit` ends with it."""
     fit(mlp(), GradientMonitor(tmp_path, every=1))
     assert threads() == []
 

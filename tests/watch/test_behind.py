@@ -23,11 +23,12 @@ def test_jobs_are_done_in_their_order_and_all_of_them():
     behind.drain()
     assert done == list(range(10 * WAITING))
     assert behind.seconds > 0
+    behind.close()
 
 
 def test_closing_does_what_waits_and_ends_the_thread():
     """Nothing that was put is lost, and a later job starts it again."""
-    gate, done = threading.Event(), []
+    gate, done, others = threading.Event(), [], threads()
 
     def job(number):
         gate.wait(10)
@@ -40,7 +41,7 @@ def test_closing_does_what_waits_and_ends_the_thread():
     gate.set()
     behind.close()
     assert done == [0, 1, 2, 3, 4]
-    assert threads() == []
+    assert set(threads()) <= set(others)
     behind.close()  # nothing to close
     behind.put(5)  # starts again
     behind.close()
@@ -87,8 +88,9 @@ def test_a_job_that_fails_is_the_last():
 
 def test_of_a_training_no_thread_is_left(tmp_path):
     """What was started for a `fit` ends with it."""
+    others = threads()
     fit(mlp(), GradientMonitor(tmp_path, every=1))
-    assert threads() == []
+    assert set(threads()) <= set(others)
 
 
 def test_a_monitor_can_be_copied(tmp_path):

@@ -18,7 +18,7 @@ class Behind:
     """Does one job after the other on a thread of its own.
 
     While the framework computes a step it holds no lock of Python: what is done then
-    costs the training next to nothing. The thread starts with the first job, and ends
+    does not hold up the next step. The thread starts with the first job, and ends
     when `close` was called; nothing of it is left then, so that what holds this can be
     copied.
 

@@ -26,8 +26,9 @@ def compile_function(function):
 def compiled_ahead(function):
     """Compiles for the shapes of the first call, and keeps the program itself.
 
-    `jax.jit` looks its programs up in a cache that all functions share. After some
-    thousand of them it has handed out the program of another function.
+    `jax.jit` looks its programs up in a cache that all functions share. Once, late in a
+    full run, a call here met a program for 25 arguments instead of one; why was never
+    found. A program that is kept needs no cache.
     """
     import jax
 

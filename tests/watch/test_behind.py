@@ -3,7 +3,11 @@
 import copy
 import threading
 
+import keras
+import pytest
+
 from gradwatch.monitor import GradientMonitor
+from gradwatch.monitor._assemble import Assembler
 from gradwatch.monitor._behind import WAITING, Behind
 from gradwatch.record import open_run
 
@@ -46,6 +50,26 @@ def test_closing_does_what_waits_and_ends_the_thread():
     behind.put(5)  # starts again
     behind.close()
     assert done[-1] == 5
+
+
+def test_the_thread_itself_may_close():
+    """The collector may run on any thread, and what it finds may end a training."""
+    gate, done = threading.Event(), []
+
+    def job(number):
+        gate.wait(10)
+        if number == 0:
+            behind.close()
+        done.append(number)
+
+    behind = Behind(job)
+    for number in range(WAITING + 1):  # as many as may wait
+        behind.put(number)
+    (thread,) = (t for t in threads() if t is behind._running[0])
+    gate.set()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert done == list(range(WAITING + 1))
 
 
 def test_who_brings_more_than_may_wait_waits():
@@ -99,3 +123,33 @@ def test_a_monitor_can_be_copied(tmp_path):
     for _ in range(2):
         fit(mlp(), copy.deepcopy(monitor))
     assert open_run(tmp_path).steps.tolist() == [0, 1, 2, 3]
+
+
+class Freeze(keras.callbacks.Callback):
+    """Freezes a layer after the first step, and lets the thread go after the third."""
+
+    def __init__(self, gate):
+        super().__init__()
+        self._gate = gate
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 0:
+            self.model.get_layer("hidden").trainable = False
+        if batch == 2:
+            self._gate.set()
+
+
+@pytest.mark.skipif(keras.config.backend() == "jax", reason="is compiled once")
+def test_what_waits_keeps_its_names(tmp_path, monkeypatch):
+    """Steps that run before it is written may send the numbers of others."""
+    gate, record = threading.Event(), Assembler.record
+
+    def held(*given):
+        gate.wait(30)
+        return record(*given)
+
+    monkeypatch.setattr(Assembler, "record", held)
+    fit(mlp(run_eagerly=True), GradientMonitor(tmp_path, every=1), Freeze(gate))
+    run = open_run(tmp_path)
+    assert run["hidden/kernel"].steps.tolist() == [0]
+    assert run["head/kernel"].steps.tolist() == [0, 1, 2, 3]

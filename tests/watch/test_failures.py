@@ -38,7 +38,7 @@ PLACES = {
     "at the start of the run": "gradwatch.monitor._host.RunWriter",
     "while steps are chosen": "gradwatch.monitor._host.Moment",
     "in the step": "gradwatch.capture._optimizer.measure",
-    "before the update": "gradwatch.capture._optimizer.OptimizerTap._totals",
+    "before the update": "gradwatch.capture._optimizer.totals_of",
     "in the activations": "gradwatch.capture._watching.measure",
     "in the assembler": "gradwatch.monitor._assemble.Assembler.record",
     "in the writer": "gradwatch.record.RunWriter.write",
@@ -98,12 +98,14 @@ def test_a_directory_that_cannot_be_made_is_one_warning(tmp_path, expected):
 
 
 class Delete(keras.callbacks.Callback):
-    def __init__(self, directory):
+    def __init__(self, directory, monitor):
         super().__init__()
         self._directory = directory
+        self._monitor = monitor
 
     def on_train_batch_end(self, batch, logs=None):
         if batch == 1:
+            assert self._monitor.latest is not None  # by now it is on disk
             for file in self._directory.iterdir():
                 file.unlink()
             self._directory.rmdir()
@@ -116,7 +118,7 @@ def test_a_directory_deleted_while_training_is_survived(tmp_path, expected):
     with warned() as said:
         keras.utils.set_random_seed(5)
         model = single()
-        fit(model, monitor, Delete(directory))
+        fit(model, monitor, Delete(directory, monitor))
         fit(model, monitor)
     assert_trained(arrays([*model.variables, *model.optimizer.variables]), expected)
     assert len(said) <= 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,21 @@ from ..record import Layout, Record
 from ..summarise import BUCKETS, COLUMNS, SUMS, finish, norms
 
 _COLUMN = {name: place for place, name in enumerate(COLUMNS)}
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Whose numbers a step sent: a later step, traced anew, may send those of others.
+
+    Attributes:
+        weights: The names and sizes of each tap, by its key.
+        activations: The activations whose values were sent.
+        reached: Those whose gradients were.
+    """
+
+    weights: dict[str, tuple[tuple[str, ...], tuple[int, ...]]]
+    activations: tuple[str, ...]
+    reached: tuple[str, ...]
 
 
 class Assembler:
@@ -30,24 +46,34 @@ class Assembler:
             [Totals(sent[tap.key]).numbers for tap in taps if tap.key in sent]
         )
 
+    def labels(self) -> Labels:
+        """Returns whose numbers the newest step sent."""
+        watching = self._watching
+        return Labels(
+            {tap.key: (tap.names, tap.sizes) for tap in watching.taps},
+            watching.activations,
+            watching.reached,
+        )
+
     def record(
         self,
         step: int,
         sent: dict[str, Parts],
+        labels: Labels,
         histograms: bool,
         totals: dict[str, float],
     ) -> Record | None:
         """Returns the record of a step, or None if nothing was sent."""
         blocks = [
-            _weights(tap.names, tap.sizes, sent[tap.key], histograms)
-            for tap in self._watching.taps
-            if tap.key in sent
+            _weights(*whose, sent[key], histograms)
+            for key, whose in labels.weights.items()
+            if key in sent
         ]
         scale = totals.get("loss_scale", 1.0)
-        blocks += self._activations(sent.get(ACTIVATIONS), scale)
+        blocks += _activations(sent.get(ACTIVATIONS), labels, scale)
         if not blocks:
             return None
-        order = self._order()
+        order = self._order(labels)
         lines = sorted(
             (line for block in blocks for line in block.lines),
             key=lambda line: order.get(line[:2], len(order)),
@@ -65,23 +91,13 @@ class Assembler:
             layout = self._layouts[key] = Layout(names, kinds, sizes)
         return Record(step, layout, rows, counts, totals)
 
-    def _order(self) -> dict[tuple[str, str], int]:
+    def _order(self, labels: Labels) -> dict[tuple[str, str], int]:
         """Weights in the order of the tree; then activations as they ran."""
         names = self._watching.resolve()[1].weights
         places = [(name, "weight") for name in names]
         for kind in ("activation", "value"):
-            places += [(name, kind) for name in self._watching.activations]
+            places += [(name, kind) for name in labels.activations]
         return {place: number for number, place in enumerate(places)}
-
-    def _activations(self, parts: Parts | None, scale: float) -> list[_Block]:
-        if parts is None:
-            return []
-        watching = self._watching
-        blocks = [_Block("value", watching.activations, finish(parts["values"]))]
-        if "gradients" in parts:
-            rows = finish(parts["gradients"], scale)
-            blocks.append(_Block("activation", watching.reached, rows))
-        return blocks
 
 
 class _Block:
@@ -158,6 +174,16 @@ def _weights(
         rows[:, _COLUMN["applied_norm"]] = totals.applied / exponents
     counts = parts["counts"].astype(np.uint32) if histograms else None
     return _Block("weight", names, rows, sizes, counts)
+
+
+def _activations(parts: Parts | None, labels: Labels, scale: float) -> list[_Block]:
+    if parts is None:
+        return []
+    blocks = [_Block("value", labels.activations, finish(parts["values"]))]
+    if "gradients" in parts:
+        rows = finish(parts["gradients"], scale)
+        blocks.append(_Block("activation", labels.reached, rows))
+    return blocks
 
 
 def _root(norms_: NDArray[np.float64]) -> float:

@@ -50,12 +50,17 @@ class Behind:
             self._running[1].join()
 
     def close(self) -> None:
-        """Does what waits, and ends the thread."""
+        """Does what waits, and ends the thread.
+
+        The thread itself may call this, where the collector runs on it: it then ends
+        after what waits.
+        """
         running, self._running = self._running, None
         if running is not None and running[0].is_alive():
             thread, jobs = running
-            jobs.put(None)
-            thread.join()
+            if thread is not threading.current_thread():
+                jobs.put(None)
+                thread.join()
 
     def _work(self, jobs: Jobs) -> None:
         while (arguments := jobs.get()) is not None:
@@ -68,4 +73,6 @@ class Behind:
                 self.failed = error, arguments
             finally:
                 jobs.task_done()
-        jobs.task_done()
+            mine = self._running is not None and self._running[1] is jobs
+            if not mine and jobs.empty():
+                return

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..capture import HISTOGRAMS, SCALARS, Watching
 from ..record import Record, RunWriter, Sink, Sinks, numbers
-from ._assemble import Assembler, headline
+from ._assemble import Assembler, Labels, headline
 from ._behind import Behind
 from ._cost import Cost
 from ._schedule import Every, Moment, Schedule, as_schedule
@@ -82,12 +82,13 @@ class Host:
         self._logs = None
         self.cost.begin()
 
-    def end(self) -> None:
+    def end(self, *, well: bool = False) -> None:
         """The training is over, however it ended."""
         self._behind.close()
         self._notice()
         self.cost.end()
-        self._compare()
+        if well:
+            self._compare()
         if self._writer is not None:
             try:
                 self._writer.note("overhead", self.cost.report())
@@ -100,7 +101,8 @@ class Host:
     def _compare(self) -> None:
         """Where every step was recorded there is none to compare with.
 
-        Compiling the sums by themselves takes a second: not after a few steps only.
+        Compiling the sums by themselves takes a second: not after a few steps only, and
+        not while an error is on its way, when a model may have no weights (JAX).
         """
         watching = self._watching
         if watching is None or self.failure is not None or not self.cost.records:
@@ -187,26 +189,30 @@ class Host:
         if self._assembler is None or self._writer is None:
             return
         totals = self._assembler.totals(sent)
+        labels = self._assembler.labels()
         self.headline |= headline(totals)
         if self._sinks:
-            self._finish(step, sent, histograms, totals)
+            self._finish(step, sent, labels, histograms, totals)
             if self._latest is not None and self._latest.step == step:
                 self._sinks.write(step, numbers(self._latest))
         else:
-            self._behind.put(step, sent, histograms, totals)
+            self._behind.put(step, sent, labels, histograms, totals)
 
     def wrote(self, seconds: float, records: int) -> None:
         """Notes what the host did, and what was done behind it."""
         behind, self._behind.seconds = self._behind.seconds, 0.0
         self.cost.wrote(seconds + behind, records)
 
-    def _finish(self, step: int, sent: Any, histograms: bool, totals: Any) -> None:
-        if self._assembler is None or self._writer is None:
+    def _finish(
+        self, step: int, sent: Any, labels: Labels, histograms: bool, totals: Any
+    ) -> None:
+        assembler, writer = self._assembler, self._writer  # may be gone meanwhile
+        if assembler is None or writer is None:
             return
-        record = self._assembler.record(step, sent, histograms, totals)
+        record = assembler.record(step, sent, labels, histograms, totals)
         if record is not None:
             self._latest = record
-            self._writer.write(record)
+            writer.write(record)
 
     def _notice(self) -> None:
         if self._behind.failed is not None:

@@ -159,12 +159,14 @@ def watch(  # noqa: PLR0913 - the arguments of `GradientMonitor`, and two before
     foreseen = not isinstance(every, Budget) and not isinstance(histograms, Budget)
     with watching.loop(loop._ask, loop._receive, host.step, foreseen):
         host.begin(watching, {"model": model.name, "backend": keras.backend.backend()})
+        well = False
         try:
             yield loop
+            well = True
         finally:
             watching.stream.close()
             host.cost.steps = watching.stream.ran
-            host.end()
+            host.end(well=well)
     _warn_of_silence(watching)
 
 

@@ -168,15 +168,18 @@ class GradientMonitor(keras.callbacks.Callback):
         del logs
         # Only what has trained without an error is used again.
         kept = self._fit
-        self.close()
+        self._close(well=True)
         self._kept = kept
 
     def close(self) -> None:
         """Takes the taps out and ends the file; called when `fit` ends, however."""
+        self._close(well=False)
+
+    def _close(self, *, well: bool) -> None:
         fit, self._fit, self._kept, self._began = self._fit, None, None, None
         if fit is not None:
             fit.close()
-            self._host.end()
+            self._host.end(well=well)
 
     # around each execution ------------------------------------------------------------
 

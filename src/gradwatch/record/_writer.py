@@ -89,6 +89,7 @@ class RunWriter:
         self._lost: dict[str, int] = {}
         # Findings may come from a thread of their own.
         self._lock = threading.RLock()
+        protos()  # imported here and now, not by the thread that writes first
 
     def write(self, record: Record) -> None:
         """Writes one recorded step."""

@@ -39,6 +39,33 @@ def compiled_by_xla():
     return stack(dense("a", 4, activation="relu"), dense("b"), jit_compile=jit), {}
 
 
+class Masked(layers.Layer):
+    """Large, with a gradient that is a product: XLA rounds it with what follows."""
+
+    def build(self, shape):
+        size = (shape[-1], 300)
+        self.w = self.add_weight(shape=size, name="w", initializer="glorot_normal")
+        mask = np.random.default_rng(0).normal(size=size)
+        self.mask = ops.convert_to_tensor(mask.astype("float32"))
+
+    def call(self, x):
+        return x @ (self.w * self.mask)
+
+
+@case
+def products_by_xla():
+    jit = BACKEND != "torch"
+    inputs = x = keras.Input((WIDTH,))
+    x = dense("in", 300)(x)
+    x = Masked(name="masked")(x)
+    gate, value = dense("gate", 300, activation="sigmoid")(x), dense("value", 300)(x)
+    gated = layers.Multiply(name="gated")([gate, value])
+    x = layers.Add(name="sum")([x, gated])
+    model = keras.Model(inputs, dense("out")(x))
+    model.compile("adam", "mse", jit_compile=jit)
+    return model, {}
+
+
 @case
 def eager():
     return stack(dense("a"), run_eagerly=True), {}

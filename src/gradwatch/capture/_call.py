@@ -104,7 +104,7 @@ def applied(
     if accumulated is None and not clips:
         return {}
     given = [i for i, grad in enumerate(step.grads) if grad is not None]
-    grads = [step.dense(place) for place in given]
+    grads = backend.kernels.apart([step.dense(place) for place in given])
     if scale is not None:
         grads = [g / ops.cast(scale, g.dtype) for g in grads]
     if accumulated is not None:

@@ -22,6 +22,12 @@ LAST = 126.0
 class Kernels(Hashable, Protocol):
     """What a backend does faster than `keras.ops` can say."""
 
+    def apart(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Returns the same tensors; to read these does not change who computes them."""
+
+    def total(self, tensor: Tensor) -> Tensor:
+        """Returns the sum of all elements, as a scalar."""
+
     def sum_of_squares(self, tensor: Tensor) -> Tensor:
         """Returns the sum of the squares, as a scalar."""
 

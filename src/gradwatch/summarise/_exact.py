@@ -47,7 +47,7 @@ class Reading(NamedTuple):
 
 def read(tensor: Tensor, kernels: Kernels) -> tuple[Tensor, Tensor]:
     """Returns the numbers and the sample of a `Reading`."""
-    tensor = widened(tensor)
+    tensor = widened(*kernels.apart([tensor]))
     return exact([tensor], kernels)[0], sample_of(tensor, kernels.take)
 
 

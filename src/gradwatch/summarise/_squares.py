@@ -125,7 +125,7 @@ def _shrunk(tensor: Tensor, kernels: Kernels) -> Tensor:
     some = ops.abs(sample_of(tensor, kernels.take, ROUNDING))
     exponent = exponent_of(ops.max(some))
     factor = ops.power(ops.ones_like(exponent) * 2, -exponent)
-    return stacked([ops.sum(ops.square(tensor * factor)), exponent])
+    return stacked([kernels.total(ops.square(tensor * factor)), exponent])
 
 
 def _changes(

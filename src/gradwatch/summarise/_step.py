@@ -59,8 +59,10 @@ class Group:
         kernels: Kernels,
         scale: Tensor | None = None,
     ) -> None:
+        whole = [t for t in tensors if not isinstance(t, Reading)]
+        apart = iter(kernels.apart(whole))
         self.tensors = [
-            tensor if isinstance(tensor, Reading) else widened(tensor)
+            tensor if isinstance(tensor, Reading) else widened(next(apart))
             for tensor in tensors
         ]
         self.kernels = kernels

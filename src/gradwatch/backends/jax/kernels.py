@@ -10,6 +10,12 @@ import jax
 import jax.numpy as jnp
 
 from .._protocol import Tensor
+from .apart import apart as _apart
+
+
+def total(tensor: Tensor) -> Tensor:
+    """One loop with what makes the elements."""
+    return jnp.sum(tensor)
 
 
 def sum_of_squares(tensor: Tensor) -> Tensor:
@@ -47,6 +53,11 @@ def exponents(tensor: Tensor) -> Tensor:
 def count(numbers: Tensor, length: int) -> Tensor:
     """Returns how often each of 0 … length-1 occurs."""
     return jnp.bincount(numbers, length=length).astype(jnp.float32)
+
+
+def apart(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Whoever reads a tensor must not change how it is computed."""
+    return _apart(tensors)
 
 
 def barrier(tensors: Any) -> Any:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from .._common import best_of
 from .._protocol import Leaf, Parts, Taken, Tensor
 from . import kernels
+from .apart import is_apart
 from .recorder import _level as level
 
 STATELESS = True
@@ -81,8 +82,9 @@ class Stream:
         """
         if due is not True:  # a branch, which would have to keep it as well
             return tensor, None
-        tensor = kernels.barrier(tensor)
-        tensor, made = kernels.barrier((tensor, read(tensor)))
+        made = read(tensor)
+        if is_apart(tensor):
+            tensor, made = kernels.barrier((tensor, made))
         return tensor, lambda: made
 
     def emit(self, key: str, due: Any, measure: Callable[[], Parts]) -> None:

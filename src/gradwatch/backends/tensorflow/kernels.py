@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,11 +11,22 @@ import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
 from .._protocol import Tensor
+from .apart import apart as _apart
+
+_TILE = (32, 128)
+"""XLA reduces so many lines of so many elements in one loop with what made them."""
+
+
+def total(tensor: Tensor) -> Tensor:
+    """The sum; XLA does not write to memory what is summed only."""
+    if not in_xla():
+        return tf.reduce_sum(tensor)
+    return _in_tiles(tensor, tf.reduce_sum)[0]
 
 
 def sum_of_squares(tensor: Tensor) -> Tensor:
     """One sweep; squaring first would write the squares to memory."""
-    return 2 * tf.nn.l2_loss(tensor)
+    return total(tf.square(tensor)) if in_xla() else 2 * tf.nn.l2_loss(tensor)
 
 
 def all_squares(tensors: Sequence[Tensor]) -> Tensor:
@@ -35,6 +47,9 @@ def differences(before: Sequence[Tensor], after: Sequence[Tensor]) -> list[Tenso
 
 def sums(tensor: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Four sweeps, of which the last three find the tensor in the cache."""
+    if in_xla():
+        low, high, sum_ = _in_tiles(tensor, tf.reduce_min, tf.reduce_max, tf.reduce_sum)
+        return low, high, sum_, sum_of_squares(tensor)
     low, high, total, squares = in_turn(
         [
             lambda: tf.reduce_min(tensor),
@@ -44,6 +59,28 @@ def sums(tensor: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         ]
     )
     return low, high, total, squares
+
+
+def _in_tiles(tensor: Tensor, *reductions: Callable[..., Tensor]) -> list[Tensor]:
+    """Reduces a tensor in two stages.
+
+    For a long reduction XLA first writes all elements to memory, and into that of
+    another step: four times as slow. The barrier keeps it from making one of the two.
+    """
+    flat = tf.reshape(tensor, (-1,))
+    size = flat.shape[0]
+    whole = 0 if size is None else size - size % math.prod(_TILE)
+    if not whole:
+        return [reduce(flat) for reduce in reductions]
+    tiles = tf.reshape(flat[:whole], (-1, *_TILE))
+    parts = [tf.reshape(reduce(tiles, axis=1), (-1,)) for reduce in reductions]
+    if whole < size:
+        parts = [
+            tf.concat([part, reduce(flat[whole:])[None]], 0)
+            for part, reduce in zip(parts, reductions, strict=True)
+        ]
+    stages = zip(barrier(*parts), reductions, strict=True)
+    return [reduce(part) for part, reduce in stages]
 
 
 def exponents(tensor: Tensor) -> Tensor:
@@ -78,9 +115,27 @@ def in_xla() -> bool:
     return False
 
 
+def apart(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Whoever reads a tensor must not change how XLA computes it."""
+    return _apart(tensors) if in_xla() else list(tensors)
+
+
 def barrier(*tensors: Tensor) -> list[Tensor]:
     """Tells XLA that whoever uses one of these waits for all of them."""
     return list(gen_xla_ops.xla_optimization_barrier(tensors))
+
+
+def after(tensor: Tensor, numbers: Tensor) -> Tensor:
+    """Returns the same tensor bit for bit, which XLA computes after the numbers.
+
+    A barrier is gone when XLA decides on the order; this is arithmetic to it.
+    """
+    if tensor.dtype != tf.float32:
+        return barrier(tensor, numbers)[0]
+    bits = tf.bitcast(tf.reduce_sum(numbers), tf.int32)
+    nothing = tf.bitwise.bitwise_xor(bits, bits)
+    same = tf.bitwise.bitwise_xor(tf.bitcast(tensor, tf.int32), nothing)
+    return tf.bitcast(same, tf.float32)
 
 
 def in_turn(makers: Sequence[Callable[[], Any]]) -> list[Any]:

@@ -13,6 +13,7 @@ from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 
 from .._protocol import Parts, Taken, Tensor
 from . import kernels
+from .apart import is_apart
 
 
 class Box:
@@ -128,8 +129,9 @@ class Stream:
             made = list(read(tensor)) if due else []
             return tensor, lambda: made
         if self.fixed:
-            [tensor] = kernels.barrier(tensor)
-            tensor, *found = kernels.barrier(tensor, *read(tensor))
+            found = list(read(tensor))
+            if is_apart(tensor):
+                tensor = kernels.after(tensor, found[0])
             return tensor, lambda: found
         if kernels.in_xla():  # a branch, which would have to keep it as well
             return tensor, None

@@ -49,6 +49,16 @@ def count(numbers: Tensor, length: int) -> Tensor:
     return torch.bincount(numbers, minlength=length).to(torch.float32)
 
 
+def apart(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Reading changes nothing where operations run as they are called."""
+    return list(tensors)
+
+
+def total(tensor: Tensor) -> Tensor:
+    """The sum."""
+    return torch.sum(tensor)
+
+
 def in_turn(makers: Sequence[Callable[[], Any]]) -> list[Any]:
     """Nothing to arrange: operations run as they are called."""
     return [make() for make in makers]

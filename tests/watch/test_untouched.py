@@ -20,9 +20,8 @@ LAYERED = (
     *("float16_with_a_dynamic_loss_scale", "dropout_batch_norm_and_class_weights"),
     *("several_inputs_and_outputs_and_sample_weights", "embedding_and_lstm"),
     *("an_unbuilt_model_with_a_step_of_its_own", "two_optimizers"),
+    "products_by_xla",
 )
-if keras.config.backend() != "tensorflow":  # whose XLA does round otherwise: docs/watch
-    LAYERED += ("products_by_xla",)
 # Said by Keras of every generator that ends.
 ENDS = "ignore:Your input ran out of data:UserWarning"
 # Without XLA, TensorFlow puts the terms of a loss of the user's own in another order

@@ -164,6 +164,7 @@ class Watching:
                     stack.callback(tap.remove)
                 if session is not None:
                     stack.enter_context(session.open(alone=False))
+                    stack.enter_context(session.recorder.listening())  # type: ignore[attr-defined]
                 yield
         finally:
             self.taps[-1].done = None
@@ -198,7 +199,7 @@ class Watching:
         if session is None:
             yield lambda: None
             return
-        with session.open(alone=False):
+        with session.open(alone=False), session.recorder.listening():  # type: ignore[attr-defined]
             yield lambda: self._send(session, due)
 
     def _new_session(self) -> Session | None:

@@ -321,3 +321,7 @@ class Probe:
         """Nobody asks."""
         del address
         return contextlib.nullcontext()
+
+    def listening(self) -> Any:
+        """Nothing to listen to."""
+        return contextlib.nullcontext()

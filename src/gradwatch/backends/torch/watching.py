@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -205,6 +206,10 @@ class Probe(Recorder):
         if marked.requires_grad:
             marked.register_hook(lambda dy: self._note(leaf, dy))
         return marked
+
+    def listening(self) -> Any:
+        """Nothing to listen to."""
+        return contextlib.nullcontext()
 
     def _note(self, leaf: Leaf, gradient: Tensor) -> None:
         self._gradients[leaf] = gradient

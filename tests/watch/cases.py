@@ -52,8 +52,7 @@ class Masked(layers.Layer):
         return x @ (self.w * self.mask)
 
 
-@case
-def products_by_xla():
+def products(**compiled):
     jit = BACKEND != "torch"
     inputs = x = keras.Input((WIDTH,))
     x = dense("in", 300)(x)
@@ -62,8 +61,18 @@ def products_by_xla():
     gated = layers.Multiply(name="gated")([gate, value])
     x = layers.Add(name="sum")([x, gated])
     model = keras.Model(inputs, dense("out")(x))
-    model.compile("adam", "mse", jit_compile=jit)
+    model.compile("adam", "mse", jit_compile=jit, **compiled)
     return model, {}
+
+
+@case
+def products_by_xla():
+    return products()
+
+
+@case
+def products_by_xla_in_several_steps():
+    return products(steps_per_execution=1 if BACKEND == "torch" else 2)
 
 
 @case

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 
 from ._protocol import Tensor
 
-LIMIT = 256
-"""So many operations are done again at most; the others are read as they are."""
+DEPTH = 64
+"""So many operations in a row are done again at most; before them it is as it is."""
 
 
 def again(
@@ -34,13 +34,16 @@ def again(
     made: dict[int, Tensor] = {}
     seen: list[Tensor] = []  # or else an `id` might be given to another
 
-    def of(tensor: Tensor) -> Tensor:
+    def of(tensor: Tensor, depth: int = 0) -> Tensor:
         found = made.get(id(tensor))
         if found is None:
-            parts = inputs(tensor) if len(made) < LIMIT else None
-            found = keep(tensor) if parts is None else make(tensor, [*map(of, parts)])
-            made[id(tensor)] = found
             seen.append(tensor)
+            parts = inputs(tensor) if depth < DEPTH else None
+            if parts is None:
+                found = keep(tensor)
+            else:
+                found = make(tensor, [of(part, depth + 1) for part in parts])
+            made[id(tensor)] = found
         return found
 
     return [of(tensor) for tensor in tensors]

@@ -30,9 +30,12 @@ class Step:
         self.advanced = words["advanced"]
 
     def dense(self, place: int) -> Tensor:
-        """Returns a gradient with all its rows."""
-        shape = tuple(self.values[place].shape)
-        return current().watching.kernels.dense(self.grads[place], shape)
+        """Returns a gradient with all its rows, for reading only."""
+        watching, grad = current().watching, self.grads[place]
+        if watching.is_tensor(grad):
+            # Here, before a branch takes it for something of its own.
+            [grad] = watching.kernels.apart([grad])
+        return watching.kernels.dense(grad, tuple(self.values[place].shape))
 
 
 @contextlib.contextmanager
@@ -104,7 +107,7 @@ def applied(
     if accumulated is None and not clips:
         return {}
     given = [i for i, grad in enumerate(step.grads) if grad is not None]
-    grads = backend.kernels.apart([step.dense(place) for place in given])
+    grads = [step.dense(place) for place in given]
     if scale is not None:
         grads = [g / ops.cast(scale, g.dtype) for g in grads]
     if accumulated is not None:

@@ -59,7 +59,7 @@ def is_apart(tensor: Tensor) -> bool:
 
 def _inputs(tensor: Tensor) -> Sequence[Tensor] | None:
     made_by = getattr(tensor, "parent", None)
-    if made_by is None or len(made_by.outvars) != 1:
+    if made_by is None or len(made_by.outvars) != 1 or made_by.effects:
         return None
     inputs: Sequence[Tensor] = made_by.in_tracers
     name = made_by.primitive.name
@@ -72,11 +72,11 @@ def _inputs(tensor: Tensor) -> Sequence[Tensor] | None:
 
 def _ends_in_product(function: Any) -> bool:
     """Whether a function within the step, such as an activation, does."""
-    [result] = function.outvars
-    made_by = {out: equation for equation in function.eqns for out in equation.outvars}
-    if any(equation.primitive.name in _HEAVY for equation in function.eqns):
+    if len(function.outvars) != 1 or not _is_light(function):
         return False
-    while (equation := made_by.get(result)) is not None:
+    result = function.outvars[0]
+    made_by = {id(out): made for made in function.eqns for out in made.outvars}
+    while (equation := made_by.get(id(result))) is not None:
         name = equation.primitive.name
         if name in ("jit", "pjit"):
             return _ends_in_product(equation.params["jaxpr"].jaxpr)
@@ -84,6 +84,16 @@ def _ends_in_product(function: Any) -> bool:
             return name in _PRODUCTS
         result = equation.invars[0]
     return False
+
+
+def _is_light(function: Any) -> bool:
+    return all(
+        equation.primitive.name not in _HEAVY
+        and (
+            "jaxpr" not in equation.params or _is_light(equation.params["jaxpr"].jaxpr)
+        )
+        for equation in function.eqns
+    )
 
 
 def _again(tensor: Tensor, inputs: list[Tensor]) -> Tensor:

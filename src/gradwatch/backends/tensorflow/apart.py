@@ -38,7 +38,16 @@ _PRODUCTS = frozenset(
 """What XLA may round together with a sum that uses it."""
 _SAME = frozenset(["Identity", "IdentityN", "PreventGradient", "StopGradient"])
 _THROUGH = frozenset(
-    ["BroadcastTo", "ExpandDims", "Neg", "Reshape", "Squeeze", "Tile", "Transpose"]
+    [
+        "BroadcastTo",
+        "EnsureShape",
+        "ExpandDims",
+        "Neg",
+        "Reshape",
+        "Squeeze",
+        "Tile",
+        "Transpose",
+    ]
 )
 
 

@@ -5,6 +5,12 @@ from ._errors import GradwatchError as GradwatchError
 from ._errors import TargetError as TargetError
 from ._version import __version__ as __version__
 from .capture import Reason as Reason
+from .diagnose import Autopsy as Autopsy
+from .diagnose import Finding as Finding
+from .diagnose import UnhealthyError as UnhealthyError
+from .diagnose import assert_healthy as assert_healthy
+from .diagnose import autopsy as autopsy
+from .diagnose import diagnose as diagnose
 from .inspect import Gradients as Gradients
 from .inspect import Inspector as Inspector
 from .inspect import Layers as Layers
@@ -14,6 +20,7 @@ from .inspect import layers as layers
 from .inspect import why_none as why_none
 from .monitor import Budget as Budget
 from .monitor import GradientMonitor as GradientMonitor
+from .monitor import UnhealthyTraining as UnhealthyTraining
 from .monitor import Watch as Watch
 from .monitor import budget as budget
 from .monitor import watch as watch
@@ -36,7 +43,9 @@ from .targets import output as output
 
 __all__ = [
     "AddressError",
+    "Autopsy",
     "Budget",
+    "Finding",
     "GradientMonitor",
     "Gradients",
     "GradwatchError",
@@ -52,11 +61,16 @@ __all__ = [
     "Tape",
     "Target",
     "TargetError",
+    "UnhealthyError",
+    "UnhealthyTraining",
     "WandbSink",
     "Watch",
     "activations",
+    "assert_healthy",
+    "autopsy",
     "budget",
     "class_score",
+    "diagnose",
     "gradients",
     "inputs",
     "layers",

@@ -32,9 +32,15 @@ ROOMS = {
     # On top of the engine: a training that runs → a run on disk.
     "monitor": {
         "keras",
-        *(".select", ".backends", ".capture", ".summarise", ".record"),
+        *(".select", ".backends", ".capture", ".summarise", ".record", ".diagnose"),
     },
-    "testing": {"keras"},
+    # What is seen of a training → what is wrong with it.
+    "diagnose": {
+        *(".summarise", ".record"),
+        # The autopsy runs a model itself.
+        *("keras", ".select", ".targets", ".backends", ".capture"),
+    },
+    "testing": {"keras", ".monitor", ".record", ".diagnose"},
 }
 EVERY_ROOM = {f".{room}" for room in ROOMS}
 FILES = {

@@ -5,3 +5,4 @@ from ._loop import watch as watch
 from ._monitor import GradientMonitor as GradientMonitor
 from ._schedule import Budget as Budget
 from ._schedule import budget as budget
+from ._verdict import UnhealthyTraining as UnhealthyTraining

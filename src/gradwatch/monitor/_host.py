@@ -8,12 +8,16 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..capture import HISTOGRAMS, SCALARS, Watching
+from ..capture import HISTOGRAMS, SCALARS, Watching, describe
+from ..diagnose import Finding
 from ..record import Record, RunWriter, Sink, Sinks, numbers
 from ._assemble import Assembler, Labels, headline
 from ._behind import Behind
 from ._cost import Cost
+from ._loss import LossReader
+from ._rows import Rows
 from ._schedule import Every, Moment, Schedule, as_schedule
+from ._verdict import OnFinding, Verdict
 
 # Of steps that are not recorded, the first few and then every tenth are timed: where
 # steps run ahead of the host (JAX), timing one means waiting for it.
@@ -31,6 +35,7 @@ class Host:
         histograms: Which recorded steps hold histograms: all, none, or in the terms of
             `every`.
         sinks: Further receivers.
+        on_finding: What is done about a finding.
     """
 
     def __init__(
@@ -39,6 +44,7 @@ class Host:
         every: Every,
         histograms: bool | Every,
         sinks: Sequence[Sink],
+        on_finding: OnFinding = None,
     ) -> None:
         self.directory = directory
         self.cost = Cost()
@@ -55,6 +61,9 @@ class Host:
         # Epochs are rare by themselves: TensorBoard's own tabs show each.
         self._seconds = 0.0 if "epoch" in (every, histograms) else 1.0
         self._sinks = Sinks(sinks)
+        self._verdict = Verdict(on_finding)
+        self._loss: LossReader | None = None
+        self._rows: Rows | None = None
         self._writer: RunWriter | None = None
         self._assembler: Assembler | None = None
         self._latest: Record | None = None
@@ -63,6 +72,7 @@ class Host:
         self._logs: Any = None
         self._details: list[int] = []
         self._timed = 0
+        self._batch = 0
         self._began = 0.0
         self._waits = False
 
@@ -80,7 +90,28 @@ class Host:
         self._writer.note("run", dict(info))
         self._sinks.start(dict(info))
         self._logs = None
+        self._loss = LossReader(watching.model)
+        self._described(watching)
         self.cost.begin()
+
+    def _described(self, watching: Watching) -> None:
+        """Notes what a diagnosis has to know of the model, as it begins."""
+        self._rows, facts = None, None
+        if all(layer.built for layer in watching.model._flatten_layers()):
+            try:
+                tree, selection, _ = watching.resolve()
+                facts = describe(tree, selection.weights, values=True)
+                self._rows = Rows(tree, self.step)
+                self._writer.note("model", facts)  # type: ignore[union-attr]
+            except Exception as error:  # noqa: BLE001 - ours must not end a training
+                self.failed(error)
+        self._verdict.begin(facts)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was found so far."""
+        self._behind.drain()
+        return tuple(self._verdict.findings)
 
     def end(self, *, well: bool = False) -> None:
         """The training is over, however it ended."""
@@ -89,6 +120,7 @@ class Host:
         self.cost.end()
         if well:
             self._compare()
+            self._last_look()
         if self._writer is not None:
             try:
                 self._writer.note("overhead", self.cost.report())
@@ -113,6 +145,19 @@ class Host:
             except Exception as error:  # noqa: BLE001 - ours must not end a training
                 self.failed(error)
 
+    def _last_look(self) -> None:
+        if self._rows is None or self._writer is None or self.failure is not None:
+            return
+        try:
+            moved = self._rows.moved()
+            if moved:
+                self._writer.note("rows", moved)
+                last = max(self.step - 1, 0)
+                for finding in self._verdict.note({"rows": moved}, last):
+                    self._writer.finding(last, finding.to_dict(), str(finding))
+        except Exception as error:  # noqa: BLE001 - ours must not end a training
+            self.failed(error)
+
     def failed(self, error: Exception, step: int | None = None) -> None:
         """Warns once; the training goes on, unwatched."""
         if self.failure is None:
@@ -132,6 +177,7 @@ class Host:
         """Arms the next steps."""
         if self.failure is not None or self._watching is None:
             return
+        self._batch = batch
         try:
             self._details = [
                 self.detail(Moment(self.step + ahead, batch + ahead, batches))
@@ -164,16 +210,19 @@ class Host:
             ran, sent = watching.stream.take()
             self.cost.ran(ran, sum(detail > 0 for detail in self._details), seconds)
             began = time.perf_counter()
+            loss = self._read_loss(logs, ran) if sent else None
             for ahead in sorted(sent):
                 pictures = self._details[ahead] == HISTOGRAMS
-                self.record(self.step + ahead, sent[ahead], pictures)
+                self.record(self.step + ahead, sent[ahead], pictures, loss)
             self.step += ran
             self.wrote(time.perf_counter() - began, len(sent))
             self._notice()
-            return self._with_headline(logs)
+            logs = self._with_headline(logs)
         except Exception as error:  # noqa: BLE001 - ours must not end a training
             self.failed(error)
             return logs
+        self._verdict.act(watching.model)  # may raise: that was asked for
+        return logs
 
     def detail(self, moment: Moment) -> int:
         """Returns how much of a step is recorded; asked once for each, in order."""
@@ -181,7 +230,12 @@ class Host:
             return 0
         return HISTOGRAMS if self._pictures(moment) else SCALARS
 
-    def record(self, step: int, sent: Any, histograms: bool) -> None:
+    def _read_loss(self, logs: Any, ran: int) -> float | None:
+        return None if self._loss is None else self._loss.read(logs, self._batch + ran)
+
+    def record(
+        self, step: int, sent: Any, histograms: bool, loss: float | None = None
+    ) -> None:
         """Has written what a step sent; the numbers of the whole model are known now.
 
         Receivers of others get theirs here and now: they may not like threads.
@@ -189,6 +243,8 @@ class Host:
         if self._assembler is None or self._writer is None:
             return
         totals = self._assembler.totals(sent)
+        if loss is not None:
+            totals["loss"] = loss
         labels = self._assembler.labels()
         self.headline |= headline(totals)
         if self._sinks:
@@ -213,6 +269,8 @@ class Host:
         if record is not None:
             self._latest = record
             writer.write(record)
+            for finding in self._verdict.see(record):
+                writer.finding(finding.step, finding.to_dict(), str(finding))
 
     def _notice(self) -> None:
         if self._behind.failed is not None:

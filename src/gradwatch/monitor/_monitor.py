@@ -11,6 +11,7 @@ import keras
 
 from .._errors import GradwatchError, told_as
 from ..capture import Shadow, Watching, optimizers_of
+from ..diagnose import Finding
 from ..record import Record, Sink
 from ..select import Activations, Weights, Wrt
 from ..select import activations as at
@@ -18,6 +19,7 @@ from ..select import weights as of
 from ._endings import close_with
 from ._host import Host
 from ._schedule import Every
+from ._verdict import OnFinding
 
 
 class GradientMonitor(keras.callbacks.Callback):
@@ -61,9 +63,14 @@ class GradientMonitor(keras.callbacks.Callback):
         histograms: Whether recorded steps hold histograms; or which of them, in the
             terms of `every`.
         sinks: Further receivers, such as `gradwatch.WandbSink()`.
+        on_finding: What is done when something is found to be wrong (see
+            `gradwatch.diagnose`), once for each finding: "warn"; "stop", which ends
+            `fit` well, so that `EarlyStopping` can restore the best weights; "raise";
+            or a function of the finding. By default it is only recorded.
 
     Raises:
-        GradwatchError: If `every` is none of the four.
+        GradwatchError: If `every` or `on_finding` is none of what it may be.
+        UnhealthyError: While training, if `on_finding` is "raise".
         AddressError: When training starts, if a name matches nothing.
     """
 
@@ -76,9 +83,10 @@ class GradientMonitor(keras.callbacks.Callback):
         activations: Any = None,
         histograms: bool | Every = True,
         sinks: Sequence[Sink] = (),
+        on_finding: OnFinding = None,
     ) -> None:
         super().__init__()
-        self._host = Host(directory, every, histograms, sinks)
+        self._host = Host(directory, every, histograms, sinks, on_finding)
         self._wrt = as_wrt(layers, activations)
         self._fit: _Fit | None = None
         self._kept: _Fit | None = None
@@ -90,6 +98,11 @@ class GradientMonitor(keras.callbacks.Callback):
     def latest(self) -> Record | None:
         """The newest record, or None."""
         return self._host.latest
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was found to be wrong so far."""
+        return self._host.findings
 
     @property
     def overhead(self) -> dict[str, Any]:

@@ -13,12 +13,13 @@ KINDS = ("weight", "activation", "value")
 
 TOTALS = (
     *("global_norm", "applied_norm", "weight_norm", "update_norm"),
-    *("clipped", "skipped", "update", "loss_scale", "learning_rate"),
+    *("clipped", "skipped", "update", "loss_scale", "learning_rate", "loss"),
 )
 """What is said of a step as a whole.
 
 The four norms are over all watched weights together. `clipped`, `skipped` (by loss
-scaling) and `update` (0 while gradients are accumulated) are 1 or 0.
+scaling) and `update` (0 while gradients are accumulated) are 1 or 0. `loss` is the mean
+of the steps since the record before it, or since the epoch began.
 """
 
 

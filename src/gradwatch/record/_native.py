@@ -59,6 +59,16 @@ def native_scalars(record: Record, told: set[str]) -> list[Any]:
     ]
 
 
+def native_text(text: str) -> Any:
+    """Returns what the Text tab shows of a finding."""
+    p = protos()
+    tensor = p.Tensor(dtype=p.DT_STRING, string_val=[text.encode()])
+    value = p.Value(tag="findings", tensor=tensor)
+    value.metadata.plugin_data.plugin_name = "text"
+    value.metadata.data_class = p.DATA_CLASS_TENSOR
+    return value
+
+
 def native_histograms(record: Record, told: set[str]) -> list[Any]:
     """Returns what the Histograms and Distributions tabs show of each weight.
 

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._errors import AddressError, closest, counted, quoted
+from ..summarise import COLUMNS, blank
 from ._blocks import gather, names, series
 from ._export import export, to_pandas
-from ._layout import KINDS
+from ._layout import KINDS, Record
 from ._read import Contents, as_path, read_directory
 from ._series import Series, Totals, span, totals
 from ._text import newest
@@ -80,6 +81,7 @@ class Run:
     def __init__(self, directory: Path, contents: Contents) -> None:
         steps = dict(sorted(contents.steps.items()))
         self.directory = directory
+        self._steps = steps
         self._blocks = gather(steps)
         self._known = {kind: names(self._blocks, (kind,)) for kind in KINDS}
         self.names = self._known["weight"]
@@ -174,6 +176,20 @@ class Run:
     def overhead(self) -> dict[str, Any] | None:
         """What watching cost, as the monitor noted it; `None` if it did not."""
         return self.notes.get("overhead")
+
+    def records(self) -> Iterator[Record]:
+        """Yields the recorded steps in order, as they were written.
+
+        Without histograms, which `run[name].histograms` unpacks.
+        """
+        for at, step in self._steps.items():
+            rows = step.rows
+            if step.columns != COLUMNS:  # of an older version
+                rows = blank((len(step.layout), len(COLUMNS)))
+                for place, column in enumerate(COLUMNS):
+                    if column in step.columns:
+                        rows[:, place] = step.rows[:, step.columns.index(column)]
+            yield Record(at, step.layout, rows, None, step.totals)
 
     def refresh(self) -> Run:
         """Returns the run as it is now; this one stays as it was."""

@@ -127,6 +127,7 @@ class Totals:
         update: 0 while gradients are accumulated, else 1.
         loss_scale: By which the loss was multiplied.
         learning_rate: Of the optimizer.
+        loss: The mean of the steps since the record before, or since the epoch began.
     """
 
     steps: NDArray[np.int64]
@@ -139,6 +140,7 @@ class Totals:
     update: Column
     loss_scale: Column
     learning_rate: Column
+    loss: Column
 
     @property
     def update_ratio(self) -> Column:

@@ -18,7 +18,7 @@ from ._encode import FINDINGS, NOTES, Tags, describe, json_value, values
 from ._file import EventFile
 from ._framing import frame
 from ._layout import Layout, Record
-from ._native import Throttle, native_histograms, native_scalars
+from ._native import Throttle, native_histograms, native_scalars, native_text
 from ._protos import protos
 
 _PATIENCE = 1.0  # seconds between attempts while the disk fails
@@ -116,10 +116,17 @@ class RunWriter:
                 self._histograms.waits = record
             self._write_native(due=True)
 
-    def finding(self, step: int, payload: Mapping[str, Any]) -> None:
-        """Writes something that was found at a step."""
+    def finding(
+        self, step: int, payload: Mapping[str, Any], text: str | None = None
+    ) -> None:
+        """Writes something that was found at a step; `text` is for the Text tab."""
+
+        def make(_: set[str]) -> list[Any]:
+            shown = [] if text is None else [native_text(text)]
+            return [json_value(FINDINGS, payload), *shown]
+
         with self._lock:
-            self._put(step, lambda _: [json_value(FINDINGS, payload)], "finding")
+            self._put(step, make, "finding")
 
     def note(self, key: str, payload: Mapping[str, Any]) -> None:
         """Notes facts of the run as a whole; the last of a key wins.

@@ -1,0 +1,168 @@
+"""What a diagnosis has to know of a model, as plain values."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import keras
+import numpy as np
+
+from ..select import Tree, WeightNode
+from ._initialised import as_initialised
+
+_FAR = 3
+"""So many layers after a kernel may stand before its activation function."""
+_PASSED = (keras.layers.Dropout, keras.layers.SpatialDropout2D)
+_RECURRENT = (
+    *(keras.layers.RNN, keras.layers.Bidirectional, keras.layers.ConvLSTM1D),
+    *(keras.layers.ConvLSTM2D, keras.layers.ConvLSTM3D),
+)
+_INITIALISERS = {"recurrent_kernel": "recurrent_initializer"}
+
+
+def describe(tree: Tree, watched: Collection[str], *, values: bool) -> dict[str, Any]:
+    """Returns what is known of the weights and layers of a model, by address.
+
+    Args:
+        tree: Of the model.
+        watched: The addresses of the weights that are recorded.
+        values: Whether to look at the weights as they are now.
+    """
+    weights = {
+        address: _weight(tree, node, address in watched, values)
+        for address, node in tree.weights.items()
+        if node.learnable
+    }
+    addresses = {id(node.layer): address for address, node in tree.layers.items()}
+    layers = {
+        address: found
+        for address, node in tree.layers.items()
+        if (found := _layer(node.layer))
+    }
+    for address, node in tree.layers.items():
+        # The softmax over keys takes the same number off each: their bias does nothing.
+        if isinstance(node.layer, keras.layers.MultiHeadAttention):
+            layers.setdefault(f"{address}/key", {})["mixing"] = True
+    heads = [addresses[id(op)] for op in _heads(tree.model) if id(op) in addresses]
+    whole: dict[str, Any] = {"weights": weights, "layers": layers, "heads": heads}
+    if _softmax_twice(tree.model):
+        whole["softmax_twice"] = True
+    return whole
+
+
+def _weight(
+    tree: Tree, node: WeightNode, watched: bool, values: bool
+) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "layer": node.layer,
+        "shape": [int(length) for length in node.variable.shape],
+        "dtype": str(node.variable.dtype),
+        "trainable": node.trainable,
+        "watched": watched,
+    }
+    layer = tree.layers[node.layer].layer if node.layer in tree.layers else None
+    if getattr(layer, "trainable", True) is False:
+        found["held"] = True  # the layer says no, whatever its weights say
+    if values:
+        with contextlib.suppress(Exception):  # it may have no value now
+            array = np.asarray(keras.ops.convert_to_numpy(node.variable.value))
+            found["constant"] = bool(array.size > 1 and np.ptp(array) == 0)
+            found["untrained"] = as_initialised(array, _initialiser(layer, node))
+    return found
+
+
+def _initialiser(layer: Any, node: WeightNode) -> Any:
+    role = node.address.rpartition("/")[2]
+    return getattr(layer, _INITIALISERS.get(role, f"{role}_initializer"), None)
+
+
+def _layer(layer: Any) -> dict[str, Any]:
+    own = _function(layer)
+    after = list(_after(layer))
+    found: dict[str, Any] = {
+        "class": type(layer).__name__,
+        "own_activation": own,
+        "activation": own if own not in (None, "linear") else _function_after(layer),
+        "normalised": bool(after) and all(_is_normalisation(op) for op in after),
+        "feeds_recurrent": any(isinstance(op, _RECURRENT) for op in after),
+        "compute": getattr(layer, "compute_dtype", None),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _function(layer: Any) -> str | None:
+    """The name of the function a layer ends in; a layer may be nothing but that."""
+    if isinstance(layer, keras.layers.ReLU):
+        return "relu" if not layer.negative_slope else "leaky_relu"
+    function = getattr(layer, "activation", None)
+    if function is None or isinstance(layer, _RECURRENT):
+        return None
+    return getattr(function, "__name__", None) or type(function).__name__
+
+
+def _function_after(layer: Any) -> str | None:
+    for _ in range(_FAR):
+        after = list(_after(layer))
+        if len(after) != 1:
+            return None
+        layer = after[0]
+        function = _function(layer)
+        if function is not None and not getattr(layer, "weights", None):
+            return function
+        if not _is_normalisation(layer) and not isinstance(layer, _PASSED):
+            return None
+    return None
+
+
+def _after(layer: Any) -> Iterator[Any]:
+    """The operations that take what a layer gives, in a functional graph."""
+    for node in getattr(layer, "_outbound_nodes", ()):
+        yield node.operation
+
+
+def _is_normalisation(layer: Any) -> bool:
+    return "Normalization" in type(layer).__name__
+
+
+def _heads(model: Any) -> Iterator[Any]:
+    """The layers with weights that each output of a functional model comes from."""
+    outputs = getattr(model, "outputs", None)
+    for output in keras.tree.flatten(outputs) if outputs else ():
+        history = getattr(output, "_keras_history", None)
+        operation = getattr(history, "operation", None)
+        for _ in range(_FAR):
+            if operation is None or getattr(operation, "weights", None):
+                break
+            operation = _before(operation)
+        if operation is not None:
+            yield operation
+
+
+def _softmax_twice(model: Any) -> bool:
+    """Whether an output is a softmax, and goes through another one in the loss."""
+    losses = [loss for loss in keras.tree.flatten(getattr(model, "loss", None)) if loss]
+    in_loss = any(getattr(loss, "from_logits", False) is True for loss in losses)
+    for output in keras.tree.flatten(getattr(model, "outputs", None) or ()):
+        last = getattr(getattr(output, "_keras_history", None), "operation", None)
+        if last is None or not _is_softmax(last):
+            continue
+        before = None if getattr(last, "weights", None) else _before(last)
+        if in_loss or (before is not None and _is_softmax(before)):
+            return True
+    return False
+
+
+def _is_softmax(operation: Any) -> bool:
+    return isinstance(operation, keras.layers.Softmax) or (
+        _function(operation) == "softmax"
+    )
+
+
+def _before(operation: Any) -> Any:
+    nodes: Any = getattr(operation, "_inbound_nodes", ())
+    tensors: Any = nodes[0].input_tensors if len(nodes) == 1 else ()
+    if len(tensors) != 1:
+        return None
+    return getattr(getattr(tensors[0], "_keras_history", None), "operation", None)

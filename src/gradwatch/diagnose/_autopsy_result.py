@@ -1,0 +1,149 @@
+"""The noun: what an autopsy found."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from .._errors import GradwatchError, counted
+
+WHERE = (
+    "input",
+    "weight",
+    "activation",
+    "loss",
+    "activation gradient",
+    "weight gradient",
+    "update",
+)
+"""Where the first value that is not finite can be, in the order of causality."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Autopsy:
+    """Where the first non-finite value of a training step appears, and why.
+
+    Example:
+    >>> import gradwatch as gw, keras, numpy as np
+    >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, name="a")])
+    >>> model.compile(loss="mse")
+    >>> found = gw.autopsy(model, np.array([[1.0, np.nan]]), np.ones((1, 1)))
+    >>> found.where, found.address, found.evidence["first_index"]
+    ('input', 'x', [0, 1])
+
+    Attributes:
+        found: Whether anything was not finite.
+        where: `"input"`, `"weight"`, `"activation"`, `"loss"`, `"activation
+            gradient"`, `"weight gradient"` or `"update"`; None if nothing was found.
+        address: Of the input, weight or layer call; None if nothing was found.
+        direction: `"data"`, `"forward"`, `"backward"` or `"update"`; None for a
+            weight that was broken before, and if nothing was found.
+        cause: What happened, in a few words.
+        sure: Whether the very operation was seen; otherwise it is what fits best.
+        evidence: The numbers: counts of NaN and infinities, and what the inputs of
+            the operation looked like. If nothing was found, the largest magnitudes.
+        try_first: What to try first.
+        notes: What was not looked at, and other remarks.
+    """
+
+    found: bool
+    where: str | None = None
+    address: str | None = None
+    direction: str | None = None
+    cause: str = ""
+    sure: bool = False
+    evidence: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    try_first: str = ""
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns plain values, which JSON can hold."""
+        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return plain | {"evidence": dict(self.evidence), "notes": list(self.notes)}
+
+    @classmethod
+    def from_dict(cls, values: Any) -> Autopsy:
+        """Returns what `to_dict` was made from.
+
+        Raises:
+            GradwatchError: When something else was given.
+        """
+        names = {field.name for field in dataclasses.fields(cls)}
+        if not isinstance(values, Mapping) or "found" not in values:
+            raise GradwatchError(
+                "`from_dict` needs what `Autopsy.to_dict` gives. Received: an object "
+                f"of type {type(values).__name__} without `found`."
+            )
+        # A later version may have said more.
+        known = {name: value for name, value in values.items() if name in names}
+        return cls(**known | {"notes": tuple(known.get("notes", ()))})
+
+    def one_line(self) -> str:
+        """Returns the finding as one line."""
+        if not self.found:
+            return "Nothing is non-finite."
+        likely = "" if self.sure else "likely "
+        return f"{self.where} `{self.address}`: {likely}{self.cause}"
+
+    def __str__(self) -> str:
+        parts = _finding(self) if self.found else _nothing(self)
+        if self.try_first:
+            parts.append(f"Try first: {self.try_first}")
+        return "\n".join([*parts, *self.notes])
+
+
+_PLACES = {
+    "input": "in the data, in `{}`",
+    "weight": "in the weight `{}`, before the step",
+    "activation": "in the forward pass, at `{}`",
+    "loss": "in the {} itself: all activations are finite",
+    "activation gradient": "in the backward pass, at `{}`: the forward pass is finite",
+    "weight gradient": "in the gradient of `{}`: the forward pass is finite",
+    "update": "in the optimizer's update of `{}`: its gradient is finite",
+}
+
+
+def _finding(found: Autopsy) -> list[str]:
+    place = _PLACES[str(found.where)].format(found.address)
+    lines = [f"The first non-finite value is {place}{_counted(found.evidence)}."]
+    certainty = "Cause" if found.sure else "Likely cause"
+    lines.append(f"{certainty}: {found.cause}{_inputs(found.evidence)}.")
+    return lines
+
+
+def _counted(evidence: Mapping[str, Any]) -> str:
+    kinds = [("nan", "NaN"), ("posinf", "+inf"), ("neginf", "-inf")]
+    there = [f"{evidence[key]:,} {name}" for key, name in kinds if evidence.get(key)]
+    if not there:
+        return ""
+    first = evidence.get("first_index")
+    index = f", the first at {first}" if first else ""
+    return f" ({', '.join(there)} of {counted(evidence['size'], 'number')}{index})"
+
+
+def _inputs(evidence: Mapping[str, Any]) -> str:
+    """Says between which numbers the inputs of the operation were."""
+    shown = []
+    for part in evidence.get("inputs", ())[:2]:
+        if part["min"] is None:
+            continue
+        zeros = f", {counted(part['zeros'], 'zero')}" if part["zeros"] else ""
+        shown.append(f"{part['min']:.4g} to {part['max']:.4g}{zeros}")
+    if not shown:
+        return ""
+    before = f"`{evidence['operation']}` got" if "operation" in evidence else "inputs"
+    return f" ({before} {' and '.join(shown)})"
+
+
+def _nothing(found: Autopsy) -> list[str]:
+    lines = ["Nothing is non-finite in this pass."]
+    for what in ("activation", "gradient"):
+        size = found.evidence.get(f"largest_{what}")
+        if size is None:
+            continue
+        place, dtype = (found.evidence[f"{what}_{key}"] for key in ("at", "dtype"))
+        room = found.evidence[f"{what}_headroom"]
+        far = "" if room is None else f", 10^{room:.0f} times below the end of {dtype}"
+        lines.append(f"The largest {what} is {size:.4g}, at `{place}`{far}.")
+    return lines

@@ -1,0 +1,239 @@
+"""Rules that compare a step with those before it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ._rule import Rule, Sign, decades, sure
+from ._sight import WINDOW, Sight, median
+from ._symptoms import SYMPTOMS
+
+_FADED = 1e-3
+_GROWN, _GROWN_ALONE = 100.0, 1000.0
+_SPIKE, _SPIKES = 100.0, 3
+_PART = 0.08
+_SCATTER, _WILD = 0.1, 1.0
+_CHANCE = 8.0
+_LONG = 40
+"""So many steps must have gone by before a loss can be called stuck."""
+
+
+@dataclass
+class Fading(Rule):
+    """Gradients were there, and died down though nothing was learnt."""
+
+    symptom: str = "fading"
+    healthy: str = "they fall as the loss does"
+    try_first: str = (
+        "Look for units that saturate or die as weights grow: lower the learning rate, "
+        "add weight decay or normalisation."
+    )
+    excludes: tuple[str, ...] = ("converged", "clipped")
+
+    def look(self, sight: Sight) -> Iterator[Sign]:
+        """Sees a norm far below that of the beginning, and a loss that is not."""
+        loss = sight.past.loss
+        share = self._left(sight)
+        if not share < _FADED or not loss.known or loss.learnt:
+            return
+        yield Sign(
+            {"gradient over that of the beginning": share, "loss fell by": loss.drop},
+            confidence=sure(decades(_FADED / share) if share else 2.0),
+        )
+
+    def _left(self, sight: Sight) -> float:
+        """What is left of the gradients: of all together, or of the usual kernel."""
+        found = sight.total("global_norm") / sight.past.early_norm
+        early, kernels = sight.past.early, sight.chart.kernels
+        if early is not None and kernels.any():
+            shares = (sight.g / early)[kernels]
+            shares = shares[np.isfinite(shares)]
+            if len(shares):
+                found = min(found, median(shares))
+        return found
+
+
+@dataclass
+class Growing(Rule):
+    """Gradients grow from step to step, or in bursts."""
+
+    symptom: str = "exploding"
+    healthy: str = "within a factor of 100 of the beginning"
+    try_first: str = (
+        "Lower the learning rate, warm it up, and clip with `global_clipnorm=1.0`."
+    )
+    excludes: tuple[str, ...] = ("warm-up",)
+    patience: int = 2
+
+    def look(self, sight: Sight) -> Iterator[Sign]:
+        """Sees a norm far above that of the beginning, or far above the usual."""
+        early, loss = sight.past.early_norm, sight.past.loss
+        recent = sight.past.last("global_norm", 3)
+        if len(recent) < 3 or math.isnan(early) or not np.isfinite(recent).all():
+            return
+        grown = median(recent) / early
+        limit = _GROWN if loss.rises else _GROWN_ALONE
+        if grown > limit and not loss.learnt:
+            yield Sign(
+                {"gradient over that of the beginning": grown},
+                key="grows",
+                confidence=sure(decades(grown / limit)),
+            )
+        yield from self._bursts(sight)
+
+    def _bursts(self, sight: Sight) -> Iterator[Sign]:
+        norms = sight.past.last("global_norm", WINDOW)
+        norms = norms[np.isfinite(norms)]
+        if len(norms) < 3 * _SPIKES:
+            return
+        usual = max(median(norms), sight.past.early_norm)
+        bursts = int((norms > _SPIKE * usual).sum()) if usual > 0 else 0
+        if bursts >= _SPIKES and not sight.past.loss.learnt:
+            yield Sign(
+                {
+                    f"bursts in {len(norms)} steps": bursts,
+                    "largest over the usual": float(norms.max()) / usual,
+                },
+                key="bursts",
+                confidence=0.85,
+            )
+
+
+@dataclass
+class VanishingTime(Rule):
+    """Only the last steps of a sequence get a gradient."""
+
+    symptom: str = "vanishing-time"
+    healthy: str = "a third or more"
+    try_first: str = (
+        "Use an LSTM or GRU with a forget bias of one, an orthogonal recurrent kernel, "
+        "shorter sequences, or attention."
+    )
+    excludes: tuple[str, ...] = ("converged",)
+    single: bool = True
+
+    def look(self, sight: Sight) -> Iterator[Sign]:
+        """Sees gradients of a recurrent layer's input that a few elements hold alone.
+
+        The square of the mean magnitude over the mean square is the share of elements
+        that count: 0.64 if all are alike.
+        """
+        flows = sight.flows
+        if sight.past.loss.learnt:  # what it needs of the past it has found
+            return
+        for place, name in enumerate(flows.names):
+            if not sight.chart.of_layer(name.partition("@")[0], "feeds_recurrent"):
+                continue
+            square = flows.mean[place] ** 2 + flows.std[place] ** 2
+            if not square > 0:
+                continue
+            share = float(flows.mean_abs[place] ** 2 / square)
+            if share < _PART:
+                yield Sign(
+                    {"share of elements that hold the gradient": share},
+                    (name,),
+                    key=name,
+                    confidence=sure(decades(_PART / share)),
+                )
+
+
+@dataclass
+class Noise(Rule):
+    """Gradients point elsewhere at each step, so that steps cancel."""
+
+    symptom: str = "noise"
+    healthy: str = "gradients of successive steps agree in part"
+    try_first: str = (
+        "Make the batch larger or accumulate gradients, clip outliers, and lower the "
+        "learning rate."
+    )
+    excludes: tuple[str, ...] = ("converged", "clipped")
+    follows: frozenset[str] = frozenset(
+        {
+            *("fading", "dead-layer", "exploding", "large-updates", "vanishing"),
+            *("initialisation", "saturated", "unreached", "underflow"),
+        }
+    )
+
+    def look(self, sight: Sight) -> Iterator[Sign]:
+        """Sees losses that scatter and gradients that do not agree, to no avail."""
+        past = sight.past
+        if sight.step - past.first_step < _LONG or not past.loss.stays:
+            return
+        agreement = agree(sight)
+        norms = past.last("global_norm", WINDOW)
+        usual = float(np.mean(norms))
+        wild = float(np.std(norms)) / usual if usual > 0 else 0.0
+        scatter = past.loss.scatter
+        if scatter > _SCATTER and (agreement < _CHANCE or wild > _WILD):
+            yield Sign(
+                {
+                    "agreement of steps (1 is chance)": agreement,
+                    "scatter of the loss": scatter,
+                    "scatter of the norm": wild,
+                },
+                confidence=0.85,
+            )
+
+
+def agree(sight: Sight) -> float:
+    """Returns how far the mean gradient of recent steps stands out; 1 is chance.
+
+    The mean over its elements is the gradient along one direction, the same at every
+    step. Its mean over steps, squared, over what scatter alone would make of it is 1 if
+    there is nothing but scatter, for whatever scale.
+    """
+    means = np.array(sight.past.means)[:, sight.chart.kernels]
+    if len(means) < 8 or not means.shape[1]:
+        return math.nan
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = len(means) * means.mean(axis=0) ** 2 / means.var(axis=0, ddof=1)
+    found = found[np.isfinite(found)]
+    return float(np.mean(np.minimum(found, 100.0))) if len(found) else math.nan
+
+
+@dataclass
+class StuckLoss(Rule):
+    """The loss stays where it was, and nothing is wrong with the gradients."""
+
+    symptom: str = "stuck-loss"
+    healthy: str = "the loss falls by more than its scatter"
+    try_first: str = (
+        "Look at the data, not at the gradients: are labels in the order of the "
+        "inputs, are inputs scaled, does the last activation fit the loss (no softmax "
+        "twice)?"
+    )
+    excludes: tuple[str, ...] = ("frozen", "clipped")
+    follows: frozenset[str] = frozenset(SYMPTOMS)
+    patience: int = 10
+
+    def look(self, sight: Sight) -> Iterator[Sign]:
+        """Sees a loss that stays, in a training that began at random weights."""
+        past, chart = sight.past, sight.chart
+        if chart.softmax_twice:
+            yield Sign(
+                {"softmax": "twice, in the model and in the loss"},
+                key="softmax",
+                healthy="once",
+                try_first="Give the last layer no activation, or the loss "
+                "`from_logits=False`.",
+                certain=True,
+            )
+        if sight.step - past.first_step < _LONG or not past.loss.stays:
+            return
+        if not chart.fresh:  # trained before: it may have nothing left to learn
+            return
+        yield Sign(
+            {
+                "loss at the beginning": past.loss.first,
+                "loss now": past.loss.recent,
+                "update over weight": float(np.nanmedian(sight.ratio[chart.kernels]))
+                if chart.kernels.any()
+                else math.nan,
+            },
+            confidence=0.8,
+        )

@@ -1,0 +1,118 @@
+"""Whether the loss falls, told from what it was at recorded steps."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+_KEPT = 256
+_ENOUGH, _PLENTY = 6, 16
+_SIGNIFICANT, _VISIBLE, _LARGE = 2.0, 0.01, 0.1
+_REACHED = 0.5
+_LITTLE, _FLAT, _CLEAR = 0.3, 0.03, 3.0
+
+
+class Loss:
+    """The losses seen so far; when there are many, neighbours are averaged."""
+
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+        self.seen: list[float] = []
+        self.became_nonfinite: int | None = None
+        """The step at which it was not finite for the first time."""
+        self._known: tuple[float, float, float] | None = None
+
+    def add(self, step: int, loss: float | None) -> None:
+        """Takes the loss of a step, or of the steps since the one before."""
+        if loss is None:
+            return
+        if not math.isfinite(loss):
+            if self.became_nonfinite is None:
+                self.became_nonfinite = step
+            return
+        self._known = None
+        self.steps.append(step)
+        self.seen.append(float(loss))
+        if len(self.seen) > _KEPT:
+            pairs = np.array(self.seen[:_KEPT]).reshape(-1, 2)
+            self.seen = [*pairs.mean(axis=1).tolist(), *self.seen[_KEPT:]]
+            self.steps = [*self.steps[1:_KEPT:2], *self.steps[_KEPT:]]
+
+    @property
+    def known(self) -> bool:
+        """Whether there are enough of them to say anything."""
+        return len(self.seen) >= _ENOUGH
+
+    @property
+    def first(self) -> float:
+        """The loss at the beginning."""
+        return self._ends()[0]
+
+    @property
+    def recent(self) -> float:
+        """The loss now."""
+        return self._ends()[1]
+
+    @property
+    def drop(self) -> float:
+        """By which share of itself it has fallen; negative where it has risen."""
+        return (self.first - self.recent) / max(abs(self.first), 1e-30)
+
+    @property
+    def falls(self) -> bool:
+        """Whether it falls, by more than its own scatter."""
+        clear = self.first - self.recent > _SIGNIFICANT * self._ends()[2]
+        return (clear and self.drop > _VISIBLE) or self.drop > _LARGE
+
+    @property
+    def stays(self) -> bool:
+        """Whether enough is known to say that it gets nowhere.
+
+        It does not fall; or it fell a little at first, and no more.
+        """
+        if not self.known or self.drop >= _LITTLE:
+            return False
+        return not self.falls or self._is_flat()
+
+    def _is_flat(self) -> bool:
+        """Whether the last quarter is as the second one was."""
+        if len(self.seen) < _PLENTY:
+            return False
+        half, quarter = len(self.seen) // 2, len(self.seen) // 4
+        before = np.array(self.seen[half - quarter : half])
+        now = np.array(self.seen[-quarter:])
+        fell = float(before.mean() - now.mean())
+        chance = math.sqrt((float(before.var()) + float(now.var())) / quarter)
+        level = max(abs(float(before.mean())), 1e-30)
+        return fell < _FLAT * level or fell < _CLEAR * chance
+
+    @property
+    def scatter(self) -> float:
+        """How far the losses of the second half lie apart, over their mean."""
+        half = np.array(self.seen[len(self.seen) // 2 :])
+        return float(half.std()) / max(abs(float(half.mean())), 1e-30)
+
+    @property
+    def learnt(self) -> bool:
+        """Whether much of it is gone."""
+        return self.known and self.drop > _REACHED
+
+    @property
+    def rises(self) -> bool:
+        """Whether it is no better than at the beginning, or not finite."""
+        return self.became_nonfinite is not None or (self.known and self.drop <= 0)
+
+    def _ends(self) -> tuple[float, float, float]:
+        """The loss at the beginning, now, and how far chance sets them apart."""
+        if self._known is None:
+            count = len(self.seen)
+            if not count:
+                return math.nan, math.nan, math.nan
+            length = max(1, min(count // 2, max(3, count // 4)))
+            ends = np.array([self.seen[:length], self.seen[-length:]])
+            # Medians: of what has heavy tails the mean is that of the last outlier.
+            first, recent = np.median(ends, axis=1).tolist()
+            scatter = math.sqrt(float(ends.var(axis=1).sum()) / length)
+            self._known = first, recent, scatter
+        return self._known

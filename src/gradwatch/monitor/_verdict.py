@@ -1,0 +1,86 @@
+"""What becomes of findings while a training runs."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .._errors import GradwatchError
+from ..diagnose import Doctor, Finding, UnhealthyError
+from ..record import Record
+
+OnFinding = str | Callable[[Finding], Any] | None
+_WORDS = ("warn", "stop", "raise")
+
+
+class Verdict:
+    """Looks at each record, keeps what it finds, and acts on it once.
+
+    Records are looked at behind the training step; what is done about a finding is done
+    by the training's own thread, when the next step is over.
+
+    Args:
+        on_finding: "warn", "stop" (the training ends well), "raise", a function of the
+            finding, or None to do nothing but keep it.
+    """
+
+    def __init__(self, on_finding: OnFinding) -> None:
+        words = on_finding is None or on_finding in _WORDS
+        if not words and not callable(on_finding):
+            raise GradwatchError(
+                '`on_finding` must be "warn", "stop", "raise", a function of a '
+                f"finding, or None. Received: {on_finding!r}. With None, findings "
+                "are recorded and nothing else is done."
+            )
+        self.findings: list[Finding] = []
+        self._on_finding = on_finding
+        self._waiting: list[Finding] = []
+        self._doctor = Doctor()
+
+    def begin(self, facts: Mapping[str, Any] | None) -> None:
+        """A training starts: what was seen of another one is not its past."""
+        self._doctor = Doctor(facts)
+
+    def see(self, record: Record) -> list[Finding]:
+        """Returns what is new with this record."""
+        return self._keep(self._doctor.see(record))
+
+    def note(self, notes: Mapping[str, Any], step: int) -> list[Finding]:
+        """Returns what the end of the training shows."""
+        return self._keep(self._doctor.note(notes, step))
+
+    def _keep(self, new: list[Finding]) -> list[Finding]:
+        self.findings += new
+        if self._on_finding is not None:
+            self._waiting += new
+        return new
+
+    def act(self, model: Any) -> None:
+        """Does what is to be done about findings that are new.
+
+        Raises:
+            UnhealthyError: If that was asked for.
+        """
+        if not self._waiting:
+            return
+        new, self._waiting = tuple(self._waiting), []
+        if self._on_finding == "raise":
+            raise UnhealthyError(new)
+        for finding in new:
+            if callable(self._on_finding):
+                self._on_finding(finding)
+            else:
+                warnings.warn(f"gradwatch: {finding}", UnhealthyTraining, stacklevel=2)
+        if self._on_finding == "stop":
+            model.stop_training = True
+
+
+class UnhealthyTraining(UserWarning):
+    """Something is wrong with a training; the message is the finding.
+
+    Example:
+    >>> import gradwatch as gw
+    >>> issubclass(gw.UnhealthyTraining, UserWarning)
+    True
+    """

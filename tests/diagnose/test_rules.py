@@ -1,0 +1,366 @@
+"""Each rule sees its own symptom in records, at any scale of the loss, and no other."""
+
+import numpy as np
+import pytest
+
+from gradwatch.diagnose import SYMPTOMS, Doctor
+
+from .made_up import BIASES, KERNELS, LAYERS, NAMES, facts, found, records
+
+
+def stuck(step, columns, totals):
+    totals["loss"] = 1.0 + 0.02 * np.sin(37.0 * step)
+
+
+def vanishing(step, columns, totals):
+    columns["norm"] = columns["norm"] * 10.0 ** (np.arange(len(NAMES)) // 2 - 5)
+
+
+def vanishing_in_biases(step, columns, totals):
+    columns["norm"][BIASES] *= 10.0 ** (np.arange(LAYERS) - 5)
+
+
+def exploding_to_the_input(step, columns, totals):
+    columns["norm"] = columns["norm"] * 10.0 ** -(np.arange(len(NAMES)) // 2 - 5)
+
+
+def exploding_in_time(step, columns, totals):
+    columns["norm"] = columns["norm"] * 1.3 ** max(0, step - 10)
+    totals["loss"] = 1.0 + 0.1 * step
+
+
+def bursts(step, columns, totals):
+    stuck(step, columns, totals)
+    if step % 9 == 8:
+        columns["norm"] = columns["norm"] * 1e3
+
+
+def nan_in_the_middle(step, columns, totals):
+    if step >= 20:
+        columns["nan"][:6] = 4
+
+
+def infinite_loss(step, columns, totals):
+    if step >= 20:
+        totals["loss"] = np.inf
+
+
+def half_of_the_units(step, columns, totals):
+    columns["zeros"][3] = 0.7
+
+
+def dead(step, columns, totals):
+    """Layer 2 gives zeros: nothing arrives before it, nor at the kernel after it."""
+    for place in [*range(6), 6]:
+        columns["norm"][place] = columns["mean"][place] = 0.0
+        columns["zeros"][place] = 1.0
+
+
+def cut(step, columns, totals):
+    """A gradient is stopped after layer 2, whose values go on."""
+    for place in range(6):
+        columns["norm"][place] = columns["mean"][place] = 0.0
+        columns["zeros"][place] = 1.0
+
+
+def fading(step, columns, totals):
+    stuck(step, columns, totals)
+    columns["norm"] = columns["norm"] * 10.0 ** (-step / 10)
+
+
+def clipped(step, columns, totals):
+    totals["clipped"] = 1.0
+    columns["applied_norm"] = columns["applied_norm"] * 0.01
+
+
+def crawling(step, columns, totals):
+    stuck(step, columns, totals)
+    columns["update_norm"] = 1e-6 * columns["weight_norm"]
+
+
+def leaping(step, columns, totals):
+    stuck(step, columns, totals)
+    columns["update_norm"] = 0.5 * columns["weight_norm"]
+
+
+def blown_up(step, columns, totals):
+    columns["weight_norm"] = columns["weight_norm"] * (1 + step)
+    totals["loss"] = 1.0 + step
+
+
+def alone(step, columns, totals):
+    columns["norm"][4:6] *= 1e4
+
+
+def noisy(step, columns, totals):
+    stuck(step, columns, totals)
+    random = np.random.default_rng(step)
+    totals["loss"] = float(np.exp(0.3 * random.normal()))
+    columns["norm"] = columns["norm"] * np.exp(1.2 * random.normal())
+    columns["mean"] = random.normal(size=len(NAMES))
+
+
+SICK = {
+    "vanishing": ("vanishing", vanishing),
+    "vanishing in biases only": ("vanishing", vanishing_in_biases),
+    "exploding to the input": ("exploding", exploding_to_the_input),
+    "exploding in time": ("exploding", exploding_in_time),
+    "bursts": ("exploding", bursts),
+    "NaN": ("nonfinite", nan_in_the_middle),
+    "infinite loss": ("nonfinite", infinite_loss),
+    "dead units": ("dead-units", half_of_the_units),
+    "dead layer": ("dead-layer", dead),
+    "cut": ("unreached", cut),
+    "fading": ("fading", fading),
+    "clipped": ("clipping", clipped),
+    "crawling": ("small-updates", crawling),
+    "leaping": ("large-updates", leaping),
+    "blown up": ("large-updates", blown_up),
+    "alone": ("dominating-layer", alone),
+    "noisy": ("noise", noisy),
+    "stuck": ("stuck-loss", stuck),
+}
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-3, 1e3, 1e-9, 1e9])
+@pytest.mark.parametrize("case", SICK)
+def test_each_symptom_is_found_alone_at_any_scale(case, scale):
+    """The one that was put in is found, however large the loss is, and nothing else."""
+    symptom, change = SICK[case]
+    assert set(found(change, scale=scale)) == {symptom}
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("scale", [1.0, 1e-9, 1e9])
+def test_nothing_is_found_in_a_healthy_training(scale, seed):
+    """Scatter alone is no finding."""
+    assert not found(scale=scale, seed=seed)
+
+
+@pytest.mark.parametrize("case", SICK)
+def test_a_finding_says_all_it_must(case):
+    """Symptom, place, time, numbers, what healthy is, what to try; as text and back."""
+    symptom, change = SICK[case]
+    finding = found(change)[symptom]
+    assert finding.evidence
+    assert finding.healthy
+    assert finding.try_first.endswith((".", "?"))
+    assert 0.5 < finding.confidence <= 1
+    assert 0 <= finding.since <= finding.step < 60
+    assert set(finding.addresses) <= {*NAMES, *(n.partition("/")[0] for n in NAMES)}
+    assert SYMPTOMS[symptom] in finding.one_line()
+    assert "\n" not in finding.one_line()
+    assert max(map(len, str(finding).splitlines())) <= 88
+    again = type(finding).from_dict(finding.to_dict())
+    assert again.to_json() == finding.to_json()
+
+
+def test_it_is_told_once_and_when_it_is_sure():
+    """NaN at once, vanishing after five recorded steps; never twice."""
+    doctor = Doctor(facts())
+    told = [doctor.see(record) for record in records(vanishing)]
+    assert [len(new) for new in told] == [0, 0, 0, 0, 1] + [0] * 55
+    assert (told[4][0].since, told[4][0].step) == (0, 4)
+    nan = found(nan_in_the_middle)["nonfinite"]
+    assert (nan.since, nan.step) == (20, 20)
+
+
+def test_the_first_nan_names_the_layer_where_the_way_back_broke():
+    """Of layers 0 to 2 the last is the first to be reached on the way back."""
+    nan = found(nan_in_the_middle)["nonfinite"]
+    assert nan.addresses == ("dense_2",)
+    assert nan.evidence["direction"] == "backward"
+
+
+def test_after_a_nan_nothing_else_is_found():
+    """What comes after is its consequence."""
+
+    def change(step, columns, totals):
+        nan_in_the_middle(step, columns, totals)
+        if step >= 20:
+            vanishing(step, columns, totals)
+
+    assert set(found(change)) == {"nonfinite"}
+
+
+def test_a_sign_that_comes_and_goes_is_no_finding():
+    """Five steps in a row are needed."""
+
+    def change(step, columns, totals):
+        if step % 5:
+            vanishing(step, columns, totals)
+
+    assert not found(change)
+
+
+def test_skipped_steps_are_not_broken_ones():
+    """Loss scaling overflows now and then; if it always does, that is a finding."""
+
+    def now_and_then(step, columns, totals):
+        if step in {3, 30}:
+            columns["nan"][:] = 1
+            totals.update(skipped=1.0, update=0.0)
+
+    def always(step, columns, totals):
+        columns["nan"][:] = 1
+        totals.update(skipped=1.0, update=0.0)
+
+    assert not found(now_and_then)
+    assert set(found(always)) == {"nonfinite"}
+
+
+def test_what_is_learnt_is_not_fading():
+    """Gradients that fall with the loss are those of a training that succeeded."""
+
+    def change(step, columns, totals):
+        fading(step, columns, totals)
+        totals["loss"] = 10.0 ** (-step / 20)
+
+    assert not found(change)
+
+
+def test_a_warm_up_is_not_too_slow():
+    """While the learning rate rises, small updates are meant."""
+
+    def change(step, columns, totals):
+        crawling(step, columns, totals)
+        totals["learning_rate"] = 1e-6 * (step + 1)
+
+    assert "small-updates" not in found(change)
+
+
+def test_mild_clipping_is_no_finding():
+    """Every update shortened by a third is a limit that was chosen well enough."""
+
+    def change(step, columns, totals):
+        clipped(step, columns, totals)
+        columns["applied_norm"] = columns["norm"] * 0.7
+
+    assert not found(change)
+
+
+def test_a_trained_model_whose_loss_stays_is_not_stuck():
+    """It may have nothing left to learn."""
+    known = facts()
+    for fact in known["weights"].values():
+        fact["untrained"] = False
+    assert not found(stuck, known=known)
+
+
+def test_float16_without_scaling_loses_gradients():
+    """Zeros among tiny numbers, in float16 and without loss scaling only."""
+
+    def change(step, columns, totals):
+        columns["norm"] = columns["norm"] * 1e-5
+        columns["zeros"][KERNELS] = 0.6
+
+    half = facts(compute="float16")
+    assert set(found(change, known=half)) == {"underflow"}
+    assert not found(change)
+
+    def scaled(step, columns, totals):
+        change(step, columns, totals)
+        totals["loss_scale"] = 2.0**15
+
+    assert not found(scaled, known=half)
+
+
+def test_updates_that_rounding_swallows():
+    """A weight in bfloat16 that does not move though it has a gradient."""
+    known = facts()
+    for fact in known["weights"].values():
+        fact["dtype"] = "bfloat16"
+
+    def change(step, columns, totals):
+        columns["update_norm"][KERNELS] = 0.0
+
+    assert set(found(change, known=known)) == {"underflow"}
+
+
+def test_weights_without_a_gradient_are_missed():
+    """They are trainable, watched, and have no line."""
+    known = facts()
+    like = known["weights"]["dense_0/kernel"]
+    known["weights"]["lost/kernel"] = {**like, "layer": "lost"}
+    known["weights"]["still/kernel"] = {**like, "layer": "still", "trainable": False}
+    known["weights"]["still/kernel"]["untrained"] = False
+    finding = found(known=known)["unreached"]
+    assert finding.addresses == ("lost",)
+
+
+def test_frozen_at_random_is_told_from_frozen_when_trained():
+    """A frozen layer is a finding only if it is as its initialiser made it."""
+    known = facts()
+    like = {**known["weights"]["dense_0/kernel"], "layer": "still", "trainable": False}
+    known["weights"]["still/kernel"] = like
+    assert found(known=known)["frozen"].addresses == ("still",)
+    like["untrained"] = False
+    assert not found(known=known)
+
+
+def test_a_frozen_layer_that_moves_is_found():
+    """Marked as frozen, and updated."""
+    known = facts()
+    for part in ("kernel", "bias"):
+        known["weights"][f"dense_1/{part}"].update(trainable=False, untrained=False)
+    assert found(known=known)["not-frozen"].addresses == ("dense_1",)
+
+
+@pytest.mark.parametrize(
+    ("gain", "is_found"), [(30.0, True), (1.0, False), (3e-3, True)]
+)
+def test_initial_weights_are_judged_by_their_inputs(gain, is_found):
+    """Too large or too small for the number of inputs."""
+
+    def change(step, columns, totals):
+        columns["weight_norm"][KERNELS] = gain * np.sqrt(32.0)
+        columns["update_norm"] = 1e-3 * columns["weight_norm"]
+
+    assert set(found(change)) == ({"initialisation"} if is_found else set())
+
+
+def test_kernels_that_are_all_alike_are_found():
+    """Units that begin alike stay alike; a head of constants does not matter."""
+    known = facts()
+    known["weights"][f"dense_{LAYERS - 1}/kernel"]["constant"] = True
+    assert not found(known=known)
+    known["weights"]["dense_1/kernel"]["constant"] = True
+    assert found(known=known)["initialisation"].addresses == ("dense_1/kernel",)
+
+
+def test_heads_are_compared_with_each_other():
+    """One output whose gradient is ten thousand times that of another."""
+
+    def change(step, columns, totals):
+        columns["norm"][8] *= 1e4
+
+    known = facts()
+    known["heads"] = ["dense_4", "dense_5"]
+    assert found(change, known=known)["dominating-head"].addresses == ("dense_4",)
+    assert "dominating-head" not in found(change)
+
+
+def test_idle_rows_are_told_at_the_end():
+    """More than half of the rows of a table never moved."""
+    doctor = Doctor()
+    few = {"rows": {"embed/embeddings": {"rows": 1000, "moved": 40}}}
+    many = {"rows": {"embed/embeddings": {"rows": 1000, "moved": 900}}}
+    assert not doctor.note(many, 10)
+    (finding,) = doctor.note(few, 10)
+    assert finding.symptom == "idle-rows"
+    assert not doctor.note(few, 10)  # once
+
+
+def test_without_facts_names_are_enough_for_most():
+    """A run of an older version has no facts: what needs none is still found."""
+    for case in ("vanishing", "NaN", "clipped", "crawling", "alone"):
+        symptom, change = SICK[case]
+        assert set(found(change, known={})) == {symptom}
+    assert not found(known={})
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 3])
+def test_few_steps_give_no_error(steps):
+    """Findings where they can be had."""
+    for _, change in SICK.values():
+        found(change, steps=steps)

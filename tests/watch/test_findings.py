@@ -1,0 +1,202 @@
+"""While it trains: findings are recorded, told once, and acted upon as was asked."""
+
+import warnings
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+import gradwatch as gw
+
+from .models import QUICK
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(64, 8)).astype("float32")
+Y = (X[:, :1] > 0).astype("float32")
+
+
+def sick():
+    """Sigmoids all the way down."""
+    hidden = [layers.Dense(16, "sigmoid", name=f"hidden_{i}") for i in range(8)]
+    model = keras.Sequential([keras.Input((8,)), *hidden, layers.Dense(1, name="out")])
+    model.compile(keras.optimizers.SGD(0.01), "mse", **QUICK)
+    return model
+
+
+def healthy():
+    hidden = [layers.Dense(16, "relu", name=f"hidden_{i}") for i in range(3)]
+    model = keras.Sequential([keras.Input((8,)), *hidden, layers.Dense(1, name="out")])
+    model.compile(keras.optimizers.SGD(0.01), "mse", **QUICK)
+    return model
+
+
+def fit(model, monitor, callbacks=(), epochs=2):
+    """16 steps."""
+    callbacks = [monitor, *callbacks]
+    return model.fit(
+        X, Y, batch_size=8, epochs=epochs, verbose=0, shuffle=False, callbacks=callbacks
+    )
+
+
+def test_findings_are_in_the_monitor_and_in_the_run(tmp_path):
+    """The same, whether found while training, read back, or looked for afterwards."""
+    monitor = gw.GradientMonitor(tmp_path, every=1)
+    fit(sick(), monitor)
+    (finding,) = monitor.findings
+    assert finding.symptom == "vanishing"
+    assert finding.addresses[0].startswith("hidden_0/")
+    assert (finding.since, finding.step) == (0, 4)
+    run = gw.open_run(tmp_path)
+    (kept,) = run.findings
+    assert gw.Finding.from_dict(kept).to_json() == finding.to_json()
+    for what in (run, tmp_path, monitor):
+        (again,) = gw.diagnose(what)
+        assert again.to_json() == finding.to_json()
+
+
+def test_nothing_is_found_in_a_healthy_training(tmp_path):
+    """Neither while it runs nor afterwards."""
+    monitor = gw.GradientMonitor(tmp_path, every=1, on_finding="raise")
+    fit(healthy(), monitor)
+    assert monitor.findings == ()
+    gw.assert_healthy(tmp_path)
+
+
+def test_a_warning_is_given_once(tmp_path):
+    """With the whole finding as its text."""
+    monitor = gw.GradientMonitor(tmp_path, every=1, on_finding="warn")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", gw.UnhealthyTraining)
+        fit(sick(), monitor)
+    mine = [w for w in told if w.category is gw.UnhealthyTraining]
+    assert len(mine) == 1
+    assert "vanish along depth" in str(mine[0].message)
+
+
+def test_stop_ends_fit_well_and_keras_restores_its_best_weights(tmp_path):
+    """`fit` returns early; `EarlyStopping` does what it does after any `fit`."""
+    best = keras.callbacks.EarlyStopping("loss", restore_best_weights=True, patience=99)
+    monitor = gw.GradientMonitor(tmp_path, every=1, on_finding="stop")
+    model = sick()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", gw.UnhealthyTraining)
+        history = fit(model, monitor, [best], epochs=5)
+    assert len(history.epoch) == 1
+    assert best.best_weights is not None
+    for mine, kept in zip(model.get_weights(), best.best_weights, strict=True):
+        np.testing.assert_array_equal(mine, kept)
+    assert gw.open_run(tmp_path).steps[-1] < 8
+
+
+def test_raise_ends_fit_with_the_findings_and_leaves_nothing(tmp_path):
+    """The model is as before, and what was recorded is on disk."""
+    model = sick()
+    monitor = gw.GradientMonitor(tmp_path, every=1, on_finding="raise")
+    with pytest.raises(gw.UnhealthyError, match=r"\[vanishing\]") as error:
+        fit(model, monitor)
+    assert [f.symptom for f in error.value.findings] == ["vanishing"]
+    assert "train_step" not in model.__dict__
+    assert "apply" not in model.optimizer.__dict__
+    assert [f["symptom"] for f in gw.open_run(tmp_path).findings] == ["vanishing"]
+
+
+def test_a_function_gets_each_finding_once(tmp_path):
+    """It may do what it likes."""
+    told = []
+    monitor = gw.GradientMonitor(tmp_path, every=1, on_finding=told.append)
+    fit(sick(), monitor)
+    assert [finding.symptom for finding in told] == ["vanishing"]
+
+
+def test_a_second_fit_is_looked_at_anew(tmp_path):
+    """What was found is found again: it may be another model by then."""
+    told = []
+    monitor = gw.GradientMonitor(tmp_path, every=1, on_finding=told.append)
+    model = sick()
+    fit(model, monitor)
+    fit(model, monitor)
+    assert len(told) == 2
+
+
+def test_a_function_that_fails_ends_the_training_as_its_own_error(tmp_path):
+    """It is the user's code: its error is not hidden."""
+
+    def fail(finding):
+        raise RuntimeError("no more of this")
+
+    monitor = gw.GradientMonitor(tmp_path, every=1, on_finding=fail)
+    with pytest.raises(RuntimeError, match="no more of this"):
+        fit(sick(), monitor)
+
+
+def test_a_wrong_word_is_refused(tmp_path):
+    """With what it may be."""
+    with pytest.raises(gw.GradwatchError, match='"warn", "stop", "raise"'):
+        gw.GradientMonitor(tmp_path, on_finding="halt")
+
+
+def losses_of(path, every):
+    """The recorded losses of the same training."""
+    keras.utils.set_random_seed(0)
+    fit(healthy(), gw.GradientMonitor(path, every=every))
+    run = gw.open_run(path)
+    return run.steps, run.totals.loss
+
+
+def test_the_loss_of_each_step_is_recorded(tmp_path):
+    """That of its own batch, though Keras gives means over the epoch."""
+    _, seen = losses_of(tmp_path, every=1)
+    keras.utils.set_random_seed(0)
+    model = healthy()
+    expected = []
+    for step in range(16):
+        some = slice(8 * (step % 8), 8 * (step % 8) + 8)
+        expected.append(model.train_on_batch(X[some], Y[some]))
+        model.reset_metrics()
+    np.testing.assert_allclose(seen, expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize("every", [2, 3])
+def test_the_loss_between_records_is_a_mean(tmp_path, every):
+    """Over the steps since the record before, or since the epoch began."""
+    _, one_by_one = losses_of(tmp_path / "each", every=1)
+    steps, losses = losses_of(tmp_path / "some", every)
+    for place, step in enumerate(steps):
+        before = steps[place - 1] if place else -1
+        since = max(before + 1, 8 * (step // 8))
+        expected = one_by_one[since : step + 1].mean()
+        np.testing.assert_allclose(losses[place], expected, rtol=1e-3)
+
+
+def test_rows_that_never_move_are_counted(tmp_path):
+    """A vocabulary of 500 of which ten are used."""
+    model = keras.Sequential(
+        [
+            keras.Input((4,), dtype="int32"),
+            layers.Embedding(500, 4, name="embed"),
+            layers.Flatten(),
+            layers.Dense(1, name="out"),
+        ]
+    )
+    model.compile(keras.optimizers.Adam(0.01), "mse", **QUICK)
+    tokens = RANDOM.integers(0, 10, size=(64, 4)).astype("int32")
+    monitor = gw.GradientMonitor(tmp_path, every=1)
+    model.fit(tokens, Y, batch_size=8, verbose=0, callbacks=[monitor])
+    (finding,) = monitor.findings
+    assert finding.symptom == "idle-rows"
+    assert finding.addresses == ("embed/embeddings",)
+    assert finding.evidence["rows"] == 500
+    assert gw.open_run(tmp_path).notes["rows"]["embed/embeddings"]["moved"] == 10
+
+
+def test_tensorboard_shows_findings_as_text(tmp_path):
+    """Under the Text tab, by a plain reader."""
+    from tensorboard.backend.event_processing import event_accumulator
+
+    fit(sick(), gw.GradientMonitor(tmp_path, every=1))
+    events = event_accumulator.EventAccumulator(str(tmp_path)).Reload()
+    assert events.PluginTagToContent("text").keys() == {"findings"}
+    (shown,) = events.Tensors("findings")
+    assert b"[vanishing]" in shown.tensor_proto.string_val[0]
+    assert shown.step == 4

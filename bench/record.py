@@ -1,0 +1,110 @@
+"""What writing, reading and judging a run costs: 200 variables, no model.
+
+Run `make bench`, or `python -m bench.record`. The goals are of the issue: 0.2 ms to
+write a recorded step, 40 KB of it with histograms, a second to read a million numbers,
+1 ms for the rules.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:] = [p for p in sys.path if Path(p or ".").resolve() != HERE]
+sys.path.insert(0, str(HERE.parent))
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import tempfile  # noqa: E402
+import time  # noqa: E402
+
+import numpy as np  # noqa: E402
+
+from bench._timing import machine  # noqa: E402
+from gradwatch.diagnose import Doctor  # noqa: E402
+from gradwatch.record import Layout, Record, RunWriter, open_run  # noqa: E402
+from gradwatch.summarise import BUCKETS, COLUMNS  # noqa: E402
+
+VARIABLES = 200
+NAMES = tuple(f"block_{i}/{part}" for i in range(100) for part in ("kernel", "bias"))
+LAYOUT = Layout(NAMES, ("weight",) * VARIABLES, (1024, 32) * 100)
+FACTS = {
+    "weights": {
+        name: {"layer": name.partition("/")[0], "shape": [32, 32][: 1 + (size > 32)]}
+        for name, size in zip(NAMES, LAYOUT.sizes, strict=True)
+    }
+}
+
+
+def records(steps, *, histograms):
+    """Numbers as a training has them: other ones at each step."""
+    random = np.random.default_rng(0)
+    octaves = np.exp(-((np.arange(BUCKETS // 2) - 32.0) ** 2) / 30)
+    shape = np.concatenate([octaves[::-1], octaves])
+    for step in range(steps):
+        rows = np.exp(random.normal(size=(VARIABLES, len(COLUMNS)))).astype(np.float32)
+        for name in ("zeros", "underflow", "nan", "posinf", "neginf", "exponent"):
+            rows[:, COLUMNS.index(name)] = 0
+        counts = None
+        if histograms:
+            counts = random.poisson(200 * shape, (VARIABLES, BUCKETS)).astype(np.uint32)
+        totals = {
+            "global_norm": 1.0,
+            "weight_norm": 1.0,
+            "update_norm": 1e-3,
+            "update": 1.0,
+            "loss": 1.0 / (step + 1),
+        }
+        yield Record(step, LAYOUT, rows, counts, totals)
+
+
+def best(seconds):
+    """The lower quartile, in milliseconds."""
+    return 1e3 * float(np.quantile(seconds, 0.25))
+
+
+def write(steps, folder, *, histograms, native):
+    """Milliseconds to write a step, and its kilobytes."""
+    every = 1.0 if native else None
+    seconds = []
+    with RunWriter(folder, every) as writer:
+        for record in records(steps, histograms=histograms):
+            began = time.process_time()
+            writer.write(record)
+            seconds.append(time.process_time() - began)
+    size = sum(file.stat().st_size for file in Path(folder).iterdir())
+    return best(seconds), 1e3 * float(np.mean(seconds)), size / steps / 1024
+
+
+def main():
+    print(f"200 variables; {machine()}")
+    for histograms in (False, True):
+        for native in (False, True):
+            with tempfile.TemporaryDirectory() as folder:
+                usual, mean, size = write(
+                    300, folder, histograms=histograms, native=native
+                )
+            print(
+                f"  write, {'with' if histograms else 'without'} histograms, "
+                f"{'with' if native else 'without'} curves for TensorBoard: "
+                f"{usual:.3f} ms (mean {mean:.3f}), {size:.1f} KB a step"
+            )
+    with tempfile.TemporaryDirectory() as folder:
+        steps = 1_000_000 // (VARIABLES * len(COLUMNS))
+        write(steps, folder, histograms=False, native=True)
+        began = time.perf_counter()
+        run = open_run(folder)
+        norms = [run[name].norm for name in run.names]
+        seconds = time.perf_counter() - began
+        assert len(norms) == VARIABLES
+        numbers = steps * VARIABLES * len(COLUMNS)
+        print(f"  read {numbers:,} numbers and every series: {seconds:.2f} s")
+    doctor, seconds = Doctor(FACTS), []
+    for record in records(300, histograms=False):
+        began = time.process_time()
+        doctor.see(record)
+        seconds.append(time.process_time() - began)
+    print(f"  rules: {best(seconds):.3f} ms (mean {1e3 * np.mean(seconds):.3f}) a step")
+
+
+if __name__ == "__main__":
+    main()

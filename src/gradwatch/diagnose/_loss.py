@@ -8,7 +8,7 @@ import numpy as np
 
 _KEPT = 256
 _ENOUGH, _PLENTY = 6, 16
-_SIGNIFICANT, _VISIBLE, _LARGE = 2.0, 0.01, 0.1
+_SIGNIFICANT, _VISIBLE = 2.0, 0.01
 _REACHED = 0.5
 _LITTLE, _FLAT, _CLEAR = 0.3, 0.03, 3.0
 
@@ -63,7 +63,7 @@ class Loss:
     def falls(self) -> bool:
         """Whether it falls, by more than its own scatter."""
         clear = self.first - self.recent > _SIGNIFICANT * self._ends()[2]
-        return (clear and self.drop > _VISIBLE) or self.drop > _LARGE
+        return clear and self.drop > _VISIBLE
 
     @property
     def stays(self) -> bool:
@@ -71,9 +71,9 @@ class Loss:
 
         It does not fall; or it fell a little at first, and no more.
         """
-        if not self.known or self.drop >= _LITTLE:
+        if not self.known or self.learnt:
             return False
-        return not self.falls or self._is_flat()
+        return not self.falls or (self.drop < _LITTLE and self._is_flat())
 
     def _is_flat(self) -> bool:
         """Whether the last quarter is as the second one was."""

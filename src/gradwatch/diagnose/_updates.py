@@ -31,7 +31,7 @@ class SmallUpdates(Rule):
     follows: frozenset[str] = frozenset(
         {
             *("fading", "dead-layer", "underflow", "saturated", "unreached"),
-            *("initialisation", "exploding"),
+            *("initialisation", "vanishing", "exploding", "noise", "stuck-loss"),
         }
     )
 

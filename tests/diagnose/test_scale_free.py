@@ -1,0 +1,70 @@
+"""What is healthy stays healthy, and what is sick stays sick, at any scale."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+import gradwatch as gw
+
+# XLA takes seconds for a model that trains in none.
+QUICK = {"jit_compile": False} if keras.config.backend() == "tensorflow" else {}
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(1024, 8)).astype("float32")
+Y = np.tanh(X @ RANDOM.normal(size=(8, 1))).astype("float32")
+
+
+def findings(path, activation, *, scale=1.0, width=16, batch=32, optimizer=None):
+    """The symptoms of a training of 30 steps, its loss multiplied by `scale`."""
+    keras.utils.set_random_seed(1)
+    depth = 9 if activation == "sigmoid" else 3
+    hidden = [layers.Dense(width, activation) for _ in range(depth)]
+    model = keras.Sequential([keras.Input((8,)), *hidden, layers.Dense(1)])
+    optimizer = optimizer or keras.optimizers.SGD(0.05 / scale)
+    model.compile(optimizer, "mse", loss_weights=scale, **QUICK)
+    monitor = gw.GradientMonitor(path, every=1, histograms=False)
+    epochs = max(1, 30 * batch // len(X))
+    some = min(len(X), 30 * batch)
+    model.fit(
+        X[:some],
+        Y[:some],
+        batch_size=batch,
+        epochs=epochs,
+        verbose=0,
+        callbacks=[monitor],
+    )
+    return {finding.symptom for finding in monitor.findings}
+
+
+CHANGES = {
+    "as it is": {},
+    "the loss a thousandth": {"scale": 1e-3},
+    "the loss a thousandfold": {"scale": 1e3},
+    "wide": {"width": 128},
+    "small batches": {"batch": 8},
+    "large batches": {"batch": 256},
+    "Adam": {"optimizer": "adam"},
+    "RMSprop": {"optimizer": "rmsprop"},
+    "Lion": {"optimizer": "lion"},
+    "momentum": {"optimizer": "momentum"},
+}
+OPTIMIZERS = {
+    "adam": lambda: keras.optimizers.Adam(3e-3),
+    "rmsprop": lambda: keras.optimizers.RMSprop(1e-3),
+    "lion": lambda: keras.optimizers.Lion(5e-4),
+    "momentum": lambda: keras.optimizers.SGD(0.02, momentum=0.9),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(
+    ("activation", "expected"), [("relu", set()), ("sigmoid", {"vanishing"})]
+)
+def test_scale_width_batch_and_optimizer_do_not_matter(
+    tmp_path, change, activation, expected
+):
+    """Neither turns a healthy training into a sick one, nor the reverse."""
+    options = dict(CHANGES[change])
+    if "optimizer" in options:
+        options["optimizer"] = OPTIMIZERS[options["optimizer"]]()
+    assert findings(tmp_path, activation, **options) == expected

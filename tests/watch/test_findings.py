@@ -200,3 +200,19 @@ def test_tensorboard_shows_findings_as_text(tmp_path):
     (shown,) = events.Tensors("findings")
     assert b"[vanishing]" in shown.tensor_proto.string_val[0]
     assert shown.step == 4
+
+
+def test_a_loop_of_ones_own_is_looked_at_as_well(tmp_path):
+    """Gradients that fall tenfold from layer to layer, by whoever applies them."""
+    model = sick()
+    optimizer = keras.optimizers.SGD(1e-3)
+    optimizer.build(model.trainable_variables)
+    grads = [
+        keras.ops.ones(variable.shape) * 10.0 ** (place // 2 - 8)
+        for place, variable in enumerate(model.trainable_variables)
+    ]
+    with gw.watch(model, optimizer, tmp_path, every=1) as loop:
+        for _ in range(6):
+            optimizer.apply(grads, model.trainable_variables)
+    assert [finding.symptom for finding in loop.findings] == ["vanishing"]
+    assert gw.diagnose(loop) == loop.findings

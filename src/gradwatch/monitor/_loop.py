@@ -14,6 +14,7 @@ import keras
 from .._errors import GradwatchError
 from ..backends import Parts
 from ..capture import HISTOGRAMS, Watching
+from ..diagnose import Finding
 from ..record import Record, Sink
 from ..select import require_model
 from ._host import Host
@@ -45,6 +46,11 @@ class Watch:
     def latest(self) -> Record | None:
         """The newest record, or None."""
         return self._host.latest
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was found to be wrong so far."""
+        return self._host.findings
 
     @property
     def overhead(self) -> dict[str, Any]:

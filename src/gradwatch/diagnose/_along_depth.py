@@ -12,7 +12,7 @@ import numpy as np
 from ._rule import Rule, Sign, decades, sure
 from ._sight import Numbers, Sight
 
-_FEWEST = 4
+_FEWEST, _MORE = 4, 6
 _VANISHED, _EXPLODED = 3.0, 1.75
 _GROWN = 2.5
 _STEADY, _STEADIER = 0.7, 0.85
@@ -28,12 +28,14 @@ class Profile(NamedTuple):
         rise: By how many decades it is larger near the output than near the input.
         steady: The correlation of its logarithm with depth.
         first: The weights nearest to the input.
+        length: How many weights it was measured at.
     """
 
     what: str
     rise: float
     steady: float
     first: tuple[str, ...]
+    length: int
 
 
 def profiles(sight: Sight) -> list[Profile]:
@@ -64,7 +66,7 @@ def _profiles(sight: Sight) -> Iterator[Profile]:
         if abs(rise) >= _EXPLODED:
             third = len(lines) // 3
             first = tuple(chart.names[line] for line in lines[: max(1, third)])
-            yield Profile(what, rise, steady, first)
+            yield Profile(what, rise, steady, first, len(lines))
 
 
 def _trend(logs: Numbers) -> tuple[float, float]:
@@ -118,6 +120,8 @@ class Exploding(Rule):
     def look(self, sight: Sight) -> Iterator[Sign]:
         """Sees what grows by decades, steadily."""
         for found in profiles(sight):
+            if found.length < _MORE:  # two towers of two layers are no depth
+                continue
             if found.rise <= -_EXPLODED and found.steady <= -_STEADIER:
                 yield Sign(
                     {f"{found.what}, input over output end": 10.0**-found.rise},

@@ -171,9 +171,24 @@ class DeadLayer(Rule):
         if dead and not _zero_weights(sight):
             yield Sign(
                 {"share of zeros in their gradients": 1.0},
-                tuple(dead[-1:]),
+                _origin(sight, dead),
                 confidence=0.95,
             )
+
+
+def _origin(sight: Sight, dead: list[str]) -> tuple[str, ...]:
+    """The first layer that gives nothing but zeros, where activations tell.
+
+    Layers after it give zeros as well if their biases are zero: of gradients alone, the
+    last of them is known.
+    """
+    values = sight.values
+    silent = zip(values.names, values.zeros >= _ALL, strict=True)
+    for name, nothing in silent:
+        layer = name.partition("@")[0]
+        if nothing and layer in dead:
+            return (layer,)
+    return tuple(dead[-1:])
 
 
 @dataclass

@@ -193,12 +193,18 @@ class Chart:
 
     @cached_property
     def frozen_at_random(self) -> tuple[str, ...]:
-        """Weights that do not train, and are as their initialiser makes them."""
-        return tuple(
-            name
+        """Weights that do not train, and are as their initialiser makes them.
+
+        A small kernel may look so after a training, too: most of them must.
+        """
+        frozen = {
+            name: bool(fact["untrained"])
             for name, fact in self._weights.items()
-            if fact.get("trainable") is False and fact.get("untrained")
-        )
+            if fact.get("trainable") is False and fact.get("untrained") is not None
+        }
+        if 2 * sum(frozen.values()) <= len(frozen):
+            return ()
+        return tuple(name for name, untrained in frozen.items() if untrained)
 
     def layers_of(self, chosen: NDArray[np.bool_]) -> tuple[str, ...]:
         """Returns the layers of the chosen weights, each once."""

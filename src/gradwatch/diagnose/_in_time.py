@@ -164,6 +164,8 @@ class Noise(Rule):
         past = sight.past
         if sight.step - past.first_step < _LONG or not past.loss.stays:
             return
+        if not sight.chart.fresh:  # near its end a good training is nothing but noise
+            return
         agreement = agree(sight)
         norms = past.last("global_norm", WINDOW)
         usual = float(np.mean(norms))

@@ -22,6 +22,7 @@ class Loss:
         self.became_nonfinite: int | None = None
         """The step at which it was not finite for the first time."""
         self._known: tuple[float, float, float] | None = None
+        self._whole = True  # until neighbours are averaged
 
     def add(self, step: int, loss: float | None) -> None:
         """Takes the loss of a step, or of the steps since the one before."""
@@ -35,6 +36,7 @@ class Loss:
         self.steps.append(step)
         self.seen.append(float(loss))
         if len(self.seen) > _KEPT:
+            self._whole = False
             pairs = np.array(self.seen[:_KEPT]).reshape(-1, 2)
             self.seen = [*pairs.mean(axis=1).tolist(), *self.seen[_KEPT:]]
             self.steps = [*self.steps[1:_KEPT:2], *self.steps[_KEPT:]]
@@ -96,7 +98,12 @@ class Loss:
     @property
     def learnt(self) -> bool:
         """Whether much of it is gone."""
-        return self.known and self.drop > _REACHED
+        if not self.known:
+            return False
+        # The beginning is over within a few steps where a loss falls fast.
+        start = float(np.mean(self.seen[:2])) if self._whole else self.first
+        fell = (start - self.recent) / max(abs(start), 1e-30)
+        return max(fell, self.drop) > _REACHED
 
     @property
     def rises(self) -> bool:

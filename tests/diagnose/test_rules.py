@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from gradwatch.diagnose import SYMPTOMS, Doctor
+from gradwatch.record import Layout, Record
+from gradwatch.summarise import COLUMNS, blank
 
-from .made_up import BIASES, KERNELS, LAYERS, NAMES, facts, found, records
+from .made_up import BIASES, KERNELS, LAYERS, LAYOUT, NAMES, facts, found, records
 
 
 def stuck(step, columns, totals):
@@ -364,3 +366,21 @@ def test_few_steps_give_no_error(steps):
     """Findings where they can be had."""
     for _, change in SICK.values():
         found(change, steps=steps)
+
+
+def test_a_dead_layer_is_the_first_that_gives_zeros_where_values_tell():
+    """Layers after it give zeros too; gradients alone know the last of them."""
+    assert found(dead)["dead-layer"].addresses == ("dense_2",)
+    layout = Layout(
+        (*NAMES, "dense_1", "dense_2"),
+        ("weight",) * len(NAMES) + ("value",) * 2,
+        (*LAYOUT.sizes, 0, 0),
+    )
+    doctor = Doctor(facts())
+    for record in records(dead, steps=10):
+        values = blank((2, len(COLUMNS)))
+        values[:, COLUMNS.index("zeros")] = 1.0
+        rows = np.concatenate([record.rows, values])
+        doctor.see(Record(record.step, layout, rows, None, record.totals))
+    (finding,) = doctor.findings
+    assert finding.addresses == ("dense_1",)

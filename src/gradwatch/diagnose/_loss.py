@@ -8,7 +8,7 @@ import numpy as np
 
 _KEPT = 256
 _ENOUGH, _PLENTY = 6, 16
-_SIGNIFICANT, _VISIBLE = 2.0, 0.01
+_SIGNIFICANT, _PLAIN, _VISIBLE = 2.0, 4.0, 0.01
 _REACHED = 0.5
 _LITTLE, _FLAT, _CLEAR = 0.3, 0.03, 3.0
 
@@ -100,10 +100,13 @@ class Loss:
         """Whether much of it is gone."""
         if not self.known:
             return False
-        # The beginning is over within a few steps where a loss falls fast.
-        start = float(np.mean(self.seen[:2])) if self._whole else self.first
-        fell = (start - self.recent) / max(abs(start), 1e-30)
-        return max(fell, self.drop) > _REACHED
+        return self.drop > _REACHED or (self._whole and self._fell_at_once())
+
+    def _fell_at_once(self) -> bool:
+        """Whether the beginning was over within a few steps, as where it falls fast."""
+        start = float(np.mean(self.seen[:2]))
+        fell = start - self.recent
+        return fell > _REACHED * abs(start) and fell > _PLAIN * self._ends()[2]
 
     @property
     def rises(self) -> bool:

@@ -9,7 +9,7 @@ from gradwatch.monitor import GradientMonitor, budget
 from gradwatch.record import open_run
 
 from .cases import Data, batches
-from .models import QUICK, X, Y, fit, mlp
+from .models import QUICK, X, Y, arrays, fit, mlp
 
 # Said by Keras of every generator that ends.
 ENDS = "ignore:Your input ran out of data:UserWarning"
@@ -187,6 +187,50 @@ def test_unfreezing_a_layer_adds_its_lines(tmp_path):
     }
     assert run["hidden/kernel"].steps.tolist() == [4, 5, 6, 7]
     assert run["head/kernel"].steps.tolist() == [*range(8)]
+
+
+def moved_when_frozen_without_compile(tmp_path, watched):
+    """How far each weight moves in a second fit, before which a layer was frozen."""
+    keras.utils.set_random_seed(0)
+    model = mlp()
+    monitor = GradientMonitor(tmp_path / "a", every=1, histograms=False)
+    fit(model, *([monitor] if "first" in watched else []))
+    model.get_layer("hidden").trainable = False
+    before = arrays(model.weights)
+    fit(model, *([monitor] if "second" in watched else []))
+    return [new - old for old, new in zip(before, arrays(model.weights), strict=True)]
+
+
+@pytest.mark.filterwarnings("ignore:gradwatch does not watch:RuntimeWarning")
+@pytest.mark.parametrize("watched", [["second"], ["first", "second"]])
+def test_freezing_without_compile_does_what_it_does_unwatched(tmp_path, watched):
+    """On TensorFlow nothing before `compile`, on torch at once, on JAX an error."""
+    if keras.config.backend() == "jax":
+        for who in (watched, []):
+            with pytest.raises(ValueError, match="1:1 to the trainable variables"):
+                moved_when_frozen_without_compile(tmp_path, who)
+        return
+    found = moved_when_frozen_without_compile(tmp_path, watched)
+    expected = moved_when_frozen_without_compile(tmp_path, [])
+    for mine, plain in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(mine, plain)
+    moves = bool(np.any(expected[0]))
+    assert moves is (keras.config.backend() == "tensorflow")
+
+
+def test_a_training_that_watching_would_change_is_not_watched(tmp_path):
+    """With the reason, and the way out; after `compile` it is."""
+    if keras.config.backend() != "tensorflow":
+        return  # elsewhere there is no such training
+    model = mlp()
+    fit(model)
+    model.get_layer("hidden").trainable = False
+    monitor = GradientMonitor(tmp_path, every=1, histograms=False)
+    with pytest.warns(RuntimeWarning, match=r"hidden/kernel.*Call `model.compile`"):
+        fit(model, monitor)
+    model.compile("sgd", "mse", **QUICK)
+    fit(model, monitor)
+    assert open_run(tmp_path).names == ("head/kernel", "head/bias")
 
 
 @pytest.mark.parametrize("every", [0, -1, 2.5, True, "batch", None, [1]])

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 
 from .._errors import GradwatchError, told_as
+from ..backends import current
 from ..capture import Shadow, Watching, optimizers_of
 from ..diagnose import Finding
 from ..record import Record, Sink
@@ -19,6 +20,7 @@ from ..select import weights as of
 from ._endings import close_with
 from ._host import Host
 from ._schedule import Every
+from ._stale import changed, warn_of
 from ._verdict import OnFinding
 
 
@@ -125,6 +127,9 @@ class GradientMonitor(keras.callbacks.Callback):
             return
         try:
             kept = self._of_before(self.model)
+            if kept is None and (names := changed(self.model)):
+                warn_of(names)
+                return
             self._fit = kept or _Fit(self.model, self._wrt, self)
             self._began, self._first_epoch = object(), True
         except GradwatchError:
@@ -254,7 +259,10 @@ class _Fit:
         return (
             [id(o) for o in optimizers_of(model)] == [id(o) for o in self._optimizers]
             and int(model.steps_per_execution) == self._slots
-            and [id(v) for v in model.trainable_variables] == self._trainable
+            and (
+                current().watching.KEEPS_TRACES
+                or [id(v) for v in model.trainable_variables] == self._trainable
+            )
         )
 
     def open(self) -> None:

@@ -22,6 +22,8 @@ from .recorder import _level as level
 
 STATELESS = True
 """Whether training goes through `stateless_apply`."""
+KEEPS_TRACES = False
+"""Whether a step trains what was trainable when it was traced, whatever is now."""
 LISTENS = False
 """Whether an optimizer writes each variable by itself."""
 
@@ -234,6 +236,12 @@ def seconds(function: Callable[..., Any], tensors: Sequence[Tensor]) -> float:
     """Returns how long a function of these tensors takes, compiled."""
     compiled = jax.jit(function)
     return best_of(lambda: jax.block_until_ready(compiled(list(tensors))))  # type: ignore[no-untyped-call]
+
+
+def written(train_function: Any, variables: Sequence[Any]) -> list[bool] | None:
+    """Keras asks anew at each `fit` what is to be trained: nothing is kept."""
+    del train_function, variables
+    return None
 
 
 def rebuild(

@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.framework.auto_control_deps_utils import (
+    get_read_only_resource_input_indices_graph,
+)
 
 from .._common import best_of
 from .._protocol import Tensor
@@ -16,6 +19,8 @@ from .stream import Stream
 
 STATELESS = False
 """Whether training goes through `stateless_apply`."""
+KEEPS_TRACES = True
+"""Whether a step trains what was trainable when it was traced, whatever is now."""
 LISTENS = True
 """Whether an optimizer writes each variable by itself."""
 
@@ -43,6 +48,29 @@ def seconds(function: Callable[..., Any], tensors: Sequence[Tensor]) -> float:
     compiled = tf.function(function, autograph=False)
     given = [tf.convert_to_tensor(tensor) for tensor in tensors]
     return best_of(lambda: tf.nest.map_structure(_array, compiled(given)))
+
+
+def written(train_function: Any, variables: Sequence[Any]) -> list[bool] | None:
+    """Tells which variables a train function of Keras writes; None before it has run.
+
+    What a `tf.function` was traced with stays in it: layers that were frozen since are
+    still trained. TensorFlow itself notes which resources a function only reads.
+    """
+    cells = [cell.cell_contents for cell in train_function.__closure__ or ()]
+    traced = [c for c in cells if hasattr(c, "experimental_get_tracing_count")]
+    if len(traced) != 1 or not traced[0].experimental_get_tracing_count():
+        return None
+    handles: set[int] = set()
+    for concrete in traced[0]._list_all_concrete_functions():
+        graph = concrete.graph
+        read_only = set(get_read_only_resource_input_indices_graph(graph))
+        places = {id(tensor): place for place, tensor in enumerate(graph.inputs)}
+        handles |= {
+            id(outside)
+            for outside, inside in graph.captures
+            if places.get(id(inside)) not in read_only
+        }
+    return [id(variable.value.handle) in handles for variable in variables]
 
 
 def rebuild(

@@ -15,6 +15,8 @@ from .recorder import Recorder
 
 STATELESS = False
 """Whether training goes through `stateless_apply`."""
+KEEPS_TRACES = False
+"""Whether a step trains what was trainable when it was traced, whatever is now."""
 LISTENS = False
 """Whether an optimizer writes each variable by itself."""
 
@@ -159,6 +161,12 @@ def seconds(function: Callable[..., Any], tensors: Sequence[Tensor]) -> float:
             torch.cuda.synchronize()
 
     return best_of(run)
+
+
+def written(train_function: Any, variables: Sequence[Any]) -> list[bool] | None:
+    """Keras asks anew at each `fit` what is to be trained: nothing is kept."""
+    del train_function, variables
+    return None
 
 
 def rebuild(

@@ -128,9 +128,10 @@ class OptimizerTap:
     ) -> Any:
         grads, values = list(grads), list(trainable_variables)
         original = self._originals["stateless_apply"]
-        if self._inside:
-            return original(optimizer_variables, grads, values)
         optimizer = self.optimizer
+        fits = len(values) == len(optimizer._trainable_variables)  # else Keras says so
+        if self._inside or not fits:
+            return original(optimizer_variables, grads, values)
 
         def iterations(result: Any) -> Tensor:
             with holding(optimizer.variables, result[1]):

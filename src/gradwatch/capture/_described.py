@@ -67,7 +67,8 @@ def _weight(
         found["held"] = True  # the layer says no, whatever its weights say
     if values:
         with contextlib.suppress(Exception):  # it may have no value now
-            array = np.asarray(keras.ops.convert_to_numpy(node.variable.value))
+            value = keras.ops.convert_to_tensor(node.variable)
+            array = np.asarray(keras.ops.convert_to_numpy(value))
             found["constant"] = bool(array.size > 1 and np.ptp(array) == 0)
             found["untrained"] = as_initialised(array, _initialiser(layer, node))
     return found

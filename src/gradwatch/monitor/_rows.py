@@ -45,7 +45,8 @@ class Rows:
 
 
 def _sums(variable: Any) -> np.ndarray:
-    table = np.asarray(keras.ops.convert_to_numpy(variable.value))
+    value = keras.ops.convert_to_tensor(variable)
+    table = np.asarray(keras.ops.convert_to_numpy(value))
     # Places count: two numbers that change by as much in opposite directions do not
     # leave the sum as it was.
     weights = np.sqrt(2.0 + np.arange(table.shape[-1]))

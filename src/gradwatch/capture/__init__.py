@@ -1,5 +1,6 @@
 """Capture: model and selection in, gradients out; the model stays as it was."""
 
+from ._described import array_of as array_of
 from ._described import describe as describe
 from ._engine import Captured as Captured
 from ._engine import Engine as Engine

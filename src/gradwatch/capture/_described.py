@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -52,6 +53,13 @@ def describe(tree: Tree, watched: Collection[str], *, values: bool) -> dict[str,
     return whole
 
 
+def array_of(variable: Any) -> np.ndarray:
+    """Returns a variable as NumPy has it; Keras's own way there is out of date."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return np.asarray(keras.ops.convert_to_numpy(variable.value))
+
+
 def _weight(
     tree: Tree, node: WeightNode, watched: bool, values: bool
 ) -> dict[str, Any]:
@@ -67,8 +75,7 @@ def _weight(
         found["held"] = True  # the layer says no, whatever its weights say
     if values:
         with contextlib.suppress(Exception):  # it may have no value now
-            value = keras.ops.convert_to_tensor(node.variable)
-            array = np.asarray(keras.ops.convert_to_numpy(value))
+            array = array_of(node.variable)
             found["constant"] = bool(array.size > 1 and np.ptp(array) == 0)
             found["untrained"] = as_initialised(array, _initialiser(layer, node))
     return found

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
 import numpy as np
 
+from ..capture import array_of
 from ..select import Tree
 
 _LARGEST = 50_000_000
@@ -45,8 +45,7 @@ class Rows:
 
 
 def _sums(variable: Any) -> np.ndarray:
-    value = keras.ops.convert_to_tensor(variable)
-    table = np.asarray(keras.ops.convert_to_numpy(value))
+    table = array_of(variable)
     # Places count: two numbers that change by as much in opposite directions do not
     # leave the sum as it was.
     weights = np.sqrt(2.0 + np.arange(table.shape[-1]))

@@ -9,6 +9,7 @@ from types import ModuleType
 import keras
 
 from .._errors import GradwatchError
+from ._common import fresh_train_function as fresh_train_function
 from ._flow import Cut as Cut
 from ._flow import Verdict as Verdict
 from ._protocol import Leaf as Leaf

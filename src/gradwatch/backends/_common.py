@@ -50,6 +50,16 @@ def suspicious(gradients: Mapping[Leaf, Any]) -> bool:
     return False
 
 
+def fresh_train_function(model: Any) -> Any:
+    """Returns a new train function of Keras; the model keeps the one it has."""
+    kept = model.train_function
+    try:
+        model.make_train_function(force=True)
+        return model.train_function
+    finally:
+        model.train_function = kept
+
+
 def best_of(run: Callable[[], None], turns: int = 5) -> float:
     """Returns the seconds of the fastest of some runs, after one that compiles."""
     run()

@@ -44,6 +44,8 @@ class Outcome:
     outputs: dict[str, Tensor]
     facts: Any
     """What the program learned while it ran; the backend only hands it on."""
+    extras: dict[str, Tensor] = field(default_factory=dict)
+    """What else it computed and wants back."""
 
 
 class Recorder(Protocol):
@@ -75,6 +77,7 @@ class Passed:
     kept: Mapping[Leaf, Tensor]
     facts: Any
     verdicts: Mapping[Leaf, Verdict] = field(default_factory=dict)
+    extras: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 class Runner(Protocol):

@@ -6,12 +6,17 @@ from ._engine import Captured as Captured
 from ._engine import Engine as Engine
 from ._entries import Entry as Entry
 from ._entries import absent as absent
+from ._entries import dense as dense
 from ._entries import entries as entries
+from ._expected import fixed_batch as fixed_batch
+from ._guard import seeds_of as seeds_of
 from ._guard import untouched as untouched
 from ._leaf import Leaf as Leaf
+from ._manner import Manner as Manner
 from ._optimizer import HISTOGRAMS as HISTOGRAMS
 from ._optimizer import SCALARS as SCALARS
 from ._places import note_place as note_place
+from ._program import input_names as input_names
 from ._reasons import Reason as Reason
 from ._reasons import not_recorded as not_recorded
 from ._session import Facts as Facts

@@ -36,8 +36,23 @@ class Batch:
         return parts
 
 
-def make_batch(model: keras.Layer, x: Any, y: Any, target: Target, scale: Any) -> Batch:
+def make_batch(
+    model: keras.Layer,
+    x: Any,
+    y: Any,
+    target: Target,
+    scale: Any,
+    given: Sequence[Any] = (),
+) -> Batch:
     """Checks and converts what the caller gave.
+
+    Args:
+        model: The model.
+        x: One batch of inputs.
+        y: Its labels.
+        target: What is differentiated.
+        scale: The loss scale.
+        given: Activations that take the place of what layers give.
 
     Raises:
         GradwatchError: When it cannot be a batch of this model.
@@ -59,7 +74,7 @@ def make_batch(model: keras.Layer, x: Any, y: Any, target: Target, scale: Any) -
     }
     if scale is not None:
         scale = keras.ops.convert_to_tensor(scale, dtype="float32")
-    parts = {"x": x, "y": y, "arrays": arrays, "scale": scale}
+    parts = {"x": x, "y": y, "arrays": arrays, "scale": scale, "given": [*given]}
     tensors: list[Any] = []
 
     def stow(leaf: Any) -> int | None:

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from ..select import Tree, WeightNode
-from ._initialised import as_initialised
+from ._initialised import as_initialised, left_constant
 
 _FAR = 3
 """So many layers after a kernel may stand before its activation function."""
@@ -77,7 +77,10 @@ def _weight(
         with contextlib.suppress(Exception):  # it may have no value now
             array = array_of(node.variable)
             found["constant"] = bool(array.size > 1 and np.ptp(array) == 0)
-            found["untrained"] = as_initialised(array, _initialiser(layer, node))
+            initialiser = _initialiser(layer, node)
+            found["untrained"] = as_initialised(array, initialiser)
+            if node.trainable and (moved := left_constant(array, initialiser)):
+                found["moved"] = moved
     return found
 
 

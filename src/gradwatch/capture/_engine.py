@@ -6,7 +6,7 @@ import contextlib
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +14,14 @@ from keras.src.backend import compute_output_spec
 
 from .._errors import GradwatchError
 from ..backends import Passed, Runner, current
-from ..select import Tree, Wrt, require_model, resolve, walk
+from ..select import NOTHING, Tree, Wrt, require_model, resolve, walk
 from ..targets import Loss, Target, prepared_loss
 from ._batch import Batch, make_batch
 from ._entries import Entry, absent, entries
 from ._expected import require_loss
 from ._guard import ensure_built, specifications, untouched
 from ._leaf import Leaf
+from ._manner import PLAIN, Manner
 from ._places import address_in_traceback, note_place
 from ._program import ForwardPass
 from ._reasons import Reason, from_verdict
@@ -40,6 +41,10 @@ class Captured:
     y: Any
     weights: dict[str, Any]
     """All variables by address, to say which of them are not finite."""
+    extras: Mapping[str, Any]
+    """The `scores` of the examples, where the pass is asked for them."""
+    ruled: int
+    """How many operations got another backward rule."""
 
 
 @dataclass(slots=True)
@@ -65,7 +70,14 @@ class Engine:
     does not keep the model.
     """
 
-    def __init__(self, wrt: Wrt, *, training: bool | None, compiled: bool) -> None:
+    def __init__(
+        self,
+        wrt: Wrt,
+        *,
+        training: bool | None,
+        compiled: bool,
+        manner: Manner = PLAIN,
+    ) -> None:
         for name, value in (("training", training), ("compiled", compiled)):
             absent_is_fine = name == "training" and value is None
             if not isinstance(value, bool) and not absent_is_fine:
@@ -75,13 +87,24 @@ class Engine:
         self.wrt = wrt
         self.training = training
         self.compiled = compiled
+        self.manner = manner
         self.traces = 0
         self._ready: weakref.WeakSet[Any] = weakref.WeakSet()
         self._prepared: OrderedDict[Hashable, _Prepared] = OrderedDict()
 
-    def run(self, model: Any, x: Any, y: Any, target: Target) -> Captured:
-        """Runs forward and backward once."""
-        batch = self.ready(model, x, y, target)
+    def run(
+        self, model: Any, x: Any, y: Any, target: Target, given: Sequence[Any] = ()
+    ) -> Captured:
+        """Runs forward and backward once.
+
+        Args:
+            model: The model.
+            x: One batch of inputs.
+            y: Its labels.
+            target: What is differentiated.
+            given: The activations that the manner of this engine says are given.
+        """
+        batch = self.ready(model, x, y, target, given)
         mode = target.training if self.training is None else self.training
         key = (_variables(model), target.key(), batch.signature, mode)
         with _tracing:
@@ -94,13 +117,15 @@ class Engine:
             passed = self._execute(prepared.runner, model, batch, target, mode)
         return _captured(passed, prepared, batch)
 
-    def ready(self, model: Any, x: Any, y: Any, target: Target) -> Batch:
+    def ready(
+        self, model: Any, x: Any, y: Any, target: Target, given: Sequence[Any] = ()
+    ) -> Batch:
         """Checks what was given, and builds the model if it is not."""
         require_model(model)
         if isinstance(target, Loss):
             require_loss(model, target)
         current().synchronise(model)
-        batch = make_batch(model, x, y, target, _scale(model, target))
+        batch = make_batch(model, x, y, target, _scale(model, target), given)
         if model in self._ready:
             return batch
         mode = target.training if self.training is None else self.training
@@ -118,7 +143,7 @@ class Engine:
     ) -> Captured:
         """Traces, runs, and keeps what was compiled if the run went well."""
         tree = walk(model)
-        program = _program(tree, self.wrt, batch, target, mode)
+        program = self._program(tree, batch, target, mode)
         layers = [tree.model, *(node.layer for node in tree.layers.values())]
         with self._lent(tree, batch, target):
             try:
@@ -166,7 +191,7 @@ class Engine:
             return runner(batch.tensors)
         except Exception as error:
             tree = walk(model)
-            program = _program(tree, self.wrt, batch, target, mode)
+            program = self._program(tree, batch, target, mode)
             try:
                 with _tracing, self._lent(tree, batch, target):
                     current().prepare(
@@ -176,13 +201,12 @@ class Engine:
                 _note(error, program)
             raise
 
-
-def _program(
-    tree: Tree, wrt: Wrt, batch: Batch, target: Target, mode: bool
-) -> ForwardPass:
-    selection = resolve(wrt, tree)
-    variables = list(tree.model.variables)
-    return ForwardPass(tree, selection, target, batch, mode, variables)
+    def _program(
+        self, tree: Tree, batch: Batch, target: Target, mode: bool
+    ) -> ForwardPass:
+        selection = resolve(self.wrt, tree) if self.wrt != () else NOTHING
+        variables = list(tree.model.variables)
+        return ForwardPass(tree, selection, target, batch, mode, variables, self.manner)
 
 
 def _variables(model: Any) -> Hashable:
@@ -230,7 +254,14 @@ def _captured(passed: Passed, prepared: _Prepared, batch: Batch) -> Captured:
     data = batch.unflatten(batch.tensors)
     named = found + prepared.absent
     return Captured(
-        passed.value, passed.outputs, named, data["x"], data["y"], prepared.weights
+        passed.value,
+        passed.outputs,
+        named,
+        data["x"],
+        data["y"],
+        prepared.weights,
+        passed.extras,
+        passed.facts.ruled,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..backends import Sparse, current
 from ..select import Selection, Tree
 from ._leaf import Leaf
 from ._reasons import Reason, frozen, of_dtype, uncounted, untapped
@@ -28,6 +29,11 @@ class Entry:
     reason: Reason | None = None
     depth: int = 0
     """The position in the order of computation."""
+
+
+def dense(gradient: Any) -> Any:
+    """Returns a gradient with all its rows, also where a backend gives only some."""
+    return current().dense(gradient) if isinstance(gradient, Sparse) else gradient
 
 
 def entries(

@@ -40,16 +40,30 @@ def check_inputs(model: Any, x: Any) -> None:
             f"`x` must hold the {counted(len(expected), 'input')} {names} of "
             f"{model.name!r}. Received: {counted(len(given), 'array')}.{hint}"
         )
+    free = not fixed_batch(model)
     for tensor, spec in zip(given, expected, strict=True):
         shape = tuple(tensor.shape) if tensor is not None else None
-        if shape is not None and not _fits(shape, tuple(spec.shape)):
+        wanted = tuple(spec.shape)
+        wanted = (None, *wanted[1:]) if free and wanted else wanted
+        if shape is not None and not _fits(shape, wanted):
             hint = ""
-            if _fits(shape, tuple(spec.shape)[1:]):
+            if _fits(shape, wanted[1:]):
                 hint = " The batch axis is missing: pass `x[None]`."
             raise GradwatchError(
-                f"`x` must have shape {tuple(spec.shape)} for input {spec.name!r} of "
+                f"`x` must have shape {wanted} for input {spec.name!r} of "
                 f"{model.name!r}. Received: {shape}.{hint}"
             )
+
+
+def fixed_batch(model: Any) -> bool:
+    """Whether a model takes batches of one size only, which cannot be cut or filled."""
+    specs = getattr(model, "inputs", None)
+    if not isinstance(specs, list) or all(s.shape[:1] in ((), (None,)) for s in specs):
+        return False
+    if not isinstance(model, keras.Sequential):
+        return True
+    # Without an `Input`, Keras notes the size of the first batch, and heeds it not.
+    return any(getattr(part, "stateful", False) for part in model._flatten_layers())
 
 
 def _by_key(model: Any, x: dict[str, Any], expected: list[Any]) -> list[Any]:

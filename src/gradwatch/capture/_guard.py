@@ -120,12 +120,16 @@ def specifications(structure: Any) -> Any:
     return keras.tree.map_structure(symbolic, structure)
 
 
+def seeds_of(model: Any) -> list[Any]:
+    """Returns the variables that hold the random seeds of a model's layers."""
+    layers = model._flatten_layers()
+    return [maker.state for layer in layers for maker in layer._seed_generators]
+
+
 @contextlib.contextmanager
 def untouched_seeds(model: Any) -> Iterator[None]:
     """Puts the random seeds of a model's layers back."""
-    seeds = [
-        g.state for layer in model._flatten_layers() for g in layer._seed_generators
-    ]
+    seeds = seeds_of(model)
     before = [keras.ops.convert_to_numpy(seed.value) for seed in seeds]
     try:
         yield

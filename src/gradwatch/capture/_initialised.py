@@ -43,6 +43,27 @@ def as_initialised(array: np.ndarray, initialiser: Any) -> bool | None:
     return any(_fits(numbers, *one) for one in expected)
 
 
+def left_constant(array: np.ndarray, initialiser: Any) -> bool:
+    """Tells whether numbers that began at zero, or another constant, have moved.
+
+    Example:
+    >>> import keras, numpy as np
+    >>> zeros = keras.initializers.Zeros()
+    >>> left_constant(np.zeros(3), zeros), left_constant(np.array([0.0, 1e-4]), zeros)
+    (False, True)
+    """
+    match initialiser:
+        case _init.Zeros():
+            start = 0.0
+        case _init.Ones():
+            start = 1.0
+        case _init.Constant() if np.ndim(initialiser.value) == 0:
+            start = float(initialiser.value)
+        case _:
+            return False
+    return bool(np.any(array != np.asarray(start, array.dtype)))
+
+
 def _fits(numbers: np.ndarray, deviation: float, bound: float) -> bool:
     if deviation == 0 or float(np.abs(numbers).max()) > bound * (1 + _EXACT):
         return False

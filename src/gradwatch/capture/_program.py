@@ -14,7 +14,9 @@ from ..select import Selection, Tree, matching_inputs
 from ..targets import Setting, Target, named_outputs
 from ._batch import Batch
 from ._leaf import Leaf, path_text
+from ._manner import PLAIN, Manner
 from ._reasons import TARGET
+from ._rules import ruled
 from ._session import Facts, Session
 
 
@@ -56,6 +58,7 @@ class ForwardPass:
     batch: Batch
     training: bool
     variables: list[Any]
+    manner: Manner = PLAIN
     unlisted: list[Any] = field(default_factory=list)
     facts: Facts = field(default_factory=Facts)
 
@@ -64,7 +67,13 @@ class ForwardPass:
     ) -> Outcome:
         """Runs forward under the recorder."""
         parts = self.batch.unflatten(tensors)
-        session = Session(self.tree, self.selection, recorder)
+        session = Session(
+            self.tree,
+            self.selection,
+            recorder,
+            given=dict(zip(self.manner.given, parts["given"], strict=True)),
+            differentiate=self.manner.differentiate,
+        )
         self.facts = session.facts
         scope = _Scope()
         for variable, value in zip(self.variables, values, strict=False):
@@ -72,7 +81,7 @@ class ForwardPass:
         self._mark_weights(recorder, scope)
         x = self._mark_inputs(recorder, parts["x"])
         model: Any = self.tree.model
-        with scope, session.open():
+        with scope, session.open(), ruled(self.manner.rule) as rule:
             mode = {"training": self.training} if model._call_has_training_arg else {}
             outputs = model(x, **mode)
             named = named_outputs(model, outputs)
@@ -85,16 +94,23 @@ class ForwardPass:
                 batch_size=self.batch.size,
                 training=self.training,
                 arrays=parts["arrays"],
+                tapped=session.tapped,
             )
             with recorder.place(TARGET):
-                value = self._value(setting, named)
+                value, extras = self._value(setting, named)
         self.unlisted = scope.unlisted
+        self.facts.ruled = rule.times
         self._check_taps()
-        return Outcome(value, parts["scale"], named, self.facts)
+        return Outcome(value, parts["scale"], named, self.facts, extras)
 
-    def _value(self, setting: Setting, outputs: dict[str, Tensor]) -> Tensor:
+    def _value(
+        self, setting: Setting, outputs: dict[str, Tensor]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         try:
-            return self.target.value(setting)
+            if not self.manner.each:
+                return self.target.value(setting), {}
+            scores = self.target.scores(setting)
+            return keras.ops.sum(scores), {"scores": scores}
         except Exception:
             shapes = [f"output {n!r} {tuple(t.shape)}" for n, t in outputs.items()]
             shapes += [

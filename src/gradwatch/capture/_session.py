@@ -13,7 +13,7 @@ import functools
 import inspect
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,13 +49,28 @@ class Facts:
     """The innermost layer that raised."""
     in_target: str = ""
     """The shapes that a target which raised was given."""
+    ruled: int = 0
+    """How many operations got another backward rule."""
 
 
 class Session:
     """Taps one forward pass."""
 
-    def __init__(self, tree: Tree, selection: Selection, recorder: Recorder) -> None:
+    def __init__(
+        self,
+        tree: Tree,
+        selection: Selection,
+        recorder: Recorder,
+        *,
+        given: Mapping[Leaf, Tensor] | None = None,
+        differentiate: bool = True,
+    ) -> None:
         self.tree = tree
+        self.given = given or {}
+        """Tensors that take the place of what layers give."""
+        self.tapped: dict[Leaf, Tensor] = {}
+        """The tensors that go on from each tap."""
+        self.differentiate = differentiate
         self.addresses = {id(n.layer): a for a, n in tree.layers.items()}
         self.recorder = recorder
         self.facts = Facts()
@@ -72,6 +87,7 @@ class Session:
     def forget(self) -> None:
         """Starts over: the next call of a layer is its first."""
         self.facts = Facts()
+        self.tapped.clear()
 
     @contextlib.contextmanager
     def open(self, *, alone: bool = True) -> Iterator[Session]:
@@ -205,9 +221,12 @@ class Session:
             self.facts.hidden.add(leaf.address)
             return tensor
         mask = get_keras_mask(tensor)
-        marked = self.recorder.mark(leaf, tensor, keep=True)
-        if mask is not None:
+        marked = self.given.get(leaf, tensor)
+        if self.differentiate:
+            marked = self.recorder.mark(leaf, marked, keep=True)
+        if mask is not None and marked is not tensor:
             set_keras_mask(marked, mask)
+        self.tapped[leaf] = marked
         return marked
 
     # weights, call by call ------------------------------------------------------------

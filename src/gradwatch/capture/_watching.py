@@ -105,10 +105,20 @@ class Watching:
     # the train function ---------------------------------------------------------------
 
     def train_function(
-        self, before: Callable[[int], Any], after: Callable[..., Any]
+        self,
+        before: Callable[[int], Any],
+        after: Callable[..., Any],
+        keep: Callable[[Any], None] | None = None,
     ) -> Any:
-        """Returns a train function of the model whose steps go through the taps."""
-        return current().watching.rebuild(self.model, self.stream, before, after)
+        """Returns a train function of the model whose steps go through the taps.
+
+        Args:
+            before: Is told how many steps are about to be made.
+            after: Gets the logs, and returns them.
+            keep: Gets the batch of each step.
+        """
+        rebuild = current().watching.rebuild
+        return rebuild(self.model, self.stream, before, after, keep)
 
     def install(self) -> None:
         """Shadows what has to be, on the instances."""

@@ -15,7 +15,7 @@ from ..show import plot_flow, table_html, table_rich, table_text
 from ..summarise import Row, summarise_array, summarise_rows
 
 if TYPE_CHECKING:
-    from ..show import Axes, Figure
+    from ..show import Axes, Figure, ThemeName
 
 
 class Gradients(Mapping[str, Any]):
@@ -237,11 +237,12 @@ class Gradients(Mapping[str, Any]):
             "missing": {name: str(reason) for name, reason in self.missing.items()},
         }
 
-    def plot(self, ax: Axes | None = None) -> Figure:
+    def plot(self, ax: Axes | None = None, *, theme: ThemeName = "light") -> Figure:
         """Draws the gradient flow along depth.
 
         Args:
             ax: Axes to draw into; a new figure if left out.
+            theme: "light" or "dark": the page it is for.
 
         Returns:
             The matplotlib figure. Needs `pip install "gradwatch[plot]"`.
@@ -254,7 +255,8 @@ class Gradients(Mapping[str, Any]):
             )
         order = sorted(self._entries.values(), key=lambda entry: entry.depth)
         rows = [self._row(entry) for entry in order]
-        return plot_flow(rows, title=f"Gradient flow of {self.target}", ax=ax)
+        title = f"Gradient flow of {self.target}"
+        return plot_flow(rows, title=title, ax=ax, theme=theme)
 
     def _require_values(self) -> None:
         for entry in self._entries.values():

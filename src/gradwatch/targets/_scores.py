@@ -19,6 +19,7 @@ from ._target import (
     in_full_precision,
     named_outputs,
     one_number,
+    one_per_example,
     require_float,
     weakly,
 )
@@ -67,8 +68,18 @@ class ClassScore(Target):
                 f"{high if high >= shape[1] else low}."
             )
 
+    def for_rows(self, rows: np.ndarray) -> Target:
+        """Each row keeps the class of its example."""
+        if self.index.ndim == 0:
+            return self
+        return ClassScore(self.index[rows], self.output)
+
     def value(self, setting: Setting) -> Tensor:
         """The sum over the examples of the chosen score of each."""
+        return keras.ops.sum(self.scores(setting))
+
+    def scores(self, setting: Setting) -> Tensor:
+        """The chosen score of each example."""
         outputs = named_outputs(setting.model, setting.outputs)
         scores = outputs[choose(list(outputs), self.output, "output")]
         require_float(scores, "The output of a `class_score`")
@@ -83,7 +94,7 @@ class ClassScore(Target):
         # A mask, not a gather: a gather's gradient is sparse on some backends and
         # its out-of-range behaviour differs.
         mask = keras.ops.one_hot(index, scores.shape[1], dtype=scores.dtype)
-        return keras.ops.sum(in_full_precision(scores * mask))
+        return keras.ops.sum(in_full_precision(scores * mask), axis=1)
 
     def __str__(self) -> str:
         where = "" if self.output is None else f", output={self.output!r}"
@@ -117,20 +128,25 @@ class Output(Target):
 
     def value(self, setting: Setting) -> Tensor:
         """The sum over the examples of the chosen number of each."""
+        return one_number(*self._chosen(setting))
+
+    def scores(self, setting: Setting) -> Tensor:
+        """The chosen number of each example."""
+        return one_per_example(*self._chosen(setting))
+
+    def _chosen(self, setting: Setting) -> tuple[Tensor, int, str, str]:
         outputs = named_outputs(setting.model, setting.outputs)
         name = choose(list(outputs), self.which, "which")
         value = outputs[name]
         for place in self.index:
             value = value[:, place]
         which = "" if self.which is None else f"{self.which!r}, "
-        return one_number(
-            value,
-            setting.batch_size,
-            f"`output({which}…)`",
+        ways = (
             f"Take one unit with `gradwatch.output({which}index=…)`, a class with "
             "`gradwatch.class_score(i)`, the mean with `gradwatch.mean_output()`, or "
-            "give a function of the outputs.",
+            "give a function of the outputs."
         )
+        return value, setting.batch_size, f"`output({which}…)`", ways
 
     def __str__(self) -> str:
         parts = [] if self.which is None else [repr(self.which)]
@@ -150,10 +166,18 @@ class MeanOutput(Target):
 
     def value(self, setting: Setting) -> Tensor:
         """The mean of all numbers of the output."""
+        return keras.ops.mean(self._chosen(setting))
+
+    def scores(self, setting: Setting) -> Tensor:
+        """The mean of the numbers that the output has for each example."""
+        chosen = self._chosen(setting)
+        return keras.ops.mean(keras.ops.reshape(chosen, (chosen.shape[0], -1)), axis=1)
+
+    def _chosen(self, setting: Setting) -> Tensor:
         outputs = named_outputs(setting.model, setting.outputs)
         chosen = outputs[choose(list(outputs), self.which, "which")]
         require_float(chosen, "The output of `mean_output`")
-        return keras.ops.mean(in_full_precision(chosen))
+        return in_full_precision(chosen)
 
     def __str__(self) -> str:
         return f"mean_output({'' if self.which is None else repr(self.which)})"
@@ -177,6 +201,16 @@ class Function(Target):
             "A target function",
             "Reduce it inside the function, for instance with `keras.ops.mean`, or "
             "use `gradwatch.class_score(i)` or `gradwatch.mean_output()`.",
+        )
+
+    def scores(self, setting: Setting) -> Tensor:
+        """What the function gives, if that is one number per example."""
+        return one_per_example(
+            self.function(setting.outputs),
+            setting.batch_size,
+            "A target function",
+            "Leave the batch axis alone: `lambda out: out[:, 3]`, or "
+            "`lambda out: keras.ops.mean(out, axis=(1, 2))`.",
         )
 
     def __str__(self) -> str:

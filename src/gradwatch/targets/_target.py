@@ -27,6 +27,8 @@ class Setting:
     batch_size: int
     training: bool
     arrays: Mapping[str, Any] = field(default_factory=dict)
+    tapped: Mapping[Any, Tensor] = field(default_factory=dict)
+    """The activations that are tapped in this pass."""
 
 
 class Target(ABC):
@@ -59,9 +61,24 @@ class Target(ABC):
         """Raises a `TargetError` if outputs of these shapes have no such target."""
         del outputs
 
+    def for_rows(self, rows: np.ndarray) -> Target:
+        """The target of a batch made of these examples, some perhaps repeated."""
+        del rows
+        return self
+
     @abstractmethod
     def value(self, setting: Setting) -> Tensor:
         """The number, in `keras.ops`."""
+
+    def scores(self, setting: Setting) -> Tensor:
+        """The number of each example by itself, in `keras.ops`."""
+        del setting
+        raise TargetError(
+            "An attribution needs a target that gives one number per example. "
+            f"Received: {self}. Use `gradwatch.class_score(i)`, "
+            "`gradwatch.output(…)`, `gradwatch.mean_output()` or a function of the "
+            "outputs."
+        )
 
     @abstractmethod
     def __str__(self) -> str: ...
@@ -144,6 +161,23 @@ def one_number(value: Tensor, batch_size: int, what: str, ways: str) -> Tensor:
     raise TargetError(
         f"{what} must be one number per call, or one per example. Received: shape "
         f"{shape} for a batch of {batch_size}. {ways}"
+    )
+
+
+def one_per_example(value: Tensor, batch_size: int, what: str, ways: str) -> Tensor:
+    """Returns the numbers of the examples as a vector.
+
+    Raises:
+        TargetError: When the value is not one number per example.
+    """
+    require_float(value, what)
+    shape = tuple(value.shape)
+    single = batch_size == 1 and int(np.prod(shape)) == 1
+    if shape in ((batch_size,), (batch_size, 1)) or single:
+        return keras.ops.reshape(in_full_precision(value), (batch_size,))
+    raise TargetError(
+        f"{what} must be one number per example, to be attributed to each example's "
+        f"own numbers. Received: shape {shape} for a batch of {batch_size}. {ways}"
     )
 
 

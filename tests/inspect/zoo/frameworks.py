@@ -17,29 +17,12 @@ def compile_function(function):
 
         return tf.function(function, autograph=False)
     if BACKEND == "jax":
-        return compiled_ahead(function)
+        import jax
+
+        return jax.jit(function)
     import torch
 
     return torch.no_grad()(function)
-
-
-def compiled_ahead(function):
-    """Compiles for the shapes of the first call, and keeps the program itself.
-
-    `jax.jit` looks its programs up in a cache that all functions share. Once, late in a
-    full run, a call here met a program for 25 arguments instead of one; why was never
-    found. A program that is kept needs no cache.
-    """
-    import jax
-
-    programs = []
-
-    def run(*arguments):
-        if not programs:
-            programs.append(jax.jit(function).lower(*arguments).compile())
-        return programs[0](*arguments)
-
-    return run
 
 
 @contextlib.contextmanager
@@ -130,8 +113,22 @@ def hand_written(model, x, y, training=True):
     x, y = tensors(x), tensors(y)
     recipe = {"tensorflow": with_tape, "jax": with_grad, "torch": with_backward}
     mode = {"training": training} if model._call_has_training_arg else {}
+    build_loss(model, x, y)
     with as_it_was(model):
         return recipe[BACKEND](model, x, y, mode)
+
+
+def build_loss(model, x, y):
+    """Builds the compiled loss outside any compiled function.
+
+    Keras builds it on first use. Inside `jax.jit`, the variables of its metrics would
+    hold tracers for ever, and whatever is compiled next would take them for inputs.
+    """
+    loss = getattr(model, "_compile_loss", None)
+    if loss is not None and not loss.built and y is not None:
+        with keras.StatelessScope():
+            outputs = model(x)
+        loss.build(y, outputs)
 
 
 def with_tape(model, x, y, mode):

@@ -18,7 +18,14 @@ from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
 from keras.src.backend.common.stateless_scope import get_stateless_scope
 
 from .addresses import ACTIVATION, drawn, layer_at, own_weights, weight_at
-from .frameworks import BACKEND, array, at_random_state, compile_function, tensors
+from .frameworks import (
+    BACKEND,
+    array,
+    at_random_state,
+    build_loss,
+    compile_function,
+    tensors,
+)
 
 STEP = 1e-6
 TRIALS = 2
@@ -42,6 +49,7 @@ class Disturbed:
         if "inputs" in shapes:
             # Padding is exactly zero; a little more than zero would not be padding.
             self.directions["inputs"] *= array(self.x) != 0
+        build_loss(model, self.x, self.y)
         self.compiled = compile_function(self.forward)
 
     def run(self, amounts):

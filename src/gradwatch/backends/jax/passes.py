@@ -42,7 +42,8 @@ class Traced:
             holder.update(outcome=outcome, kept=list(recorder.kept))
             scale = [] if outcome.scale is None else [outcome.scale]
             kept = list(recorder.kept.values())
-            return target, outcome.value, list(outcome.outputs.values()), kept, scale
+            outputs, extras = list(outcome.outputs.values()), outcome.extras
+            return target, outcome.value, outputs, kept, extras, scale
 
         closed, result = jax.make_jaxpr(forward, return_shape=True)(
             [v.value for v in variables], list(tensors), list(leaves.values())
@@ -61,7 +62,7 @@ class Traced:
         """Runs forward and backward once, on the variables' values of now."""
         names, kept_names, leaves, connected = self._names
         values = [v.value for v in self.variables]
-        value, outputs, kept, found = self._run(values, list(tensors))
+        value, outputs, kept, extras, found = self._run(values, list(tensors))
         gradients: dict[Leaf, Any] = dict.fromkeys(leaves)
         gradients.update(zip(connected, found, strict=True))
         return Passed(
@@ -71,6 +72,7 @@ class Traced:
             dict(zip(kept_names, kept, strict=True)),
             self.facts,
             self.verdicts,
+            extras,
         )
 
 
@@ -117,9 +119,9 @@ def _differentiated(
 
         start = [jnp.zeros(leaves[leaf].shape, leaves[leaf].dtype) for leaf in free]
         (_, rest), gradients = jax.value_and_grad(target, has_aux=True)(start)
-        value, outputs, kept, scale = rest
+        value, outputs, kept, extras, scale = rest
         gradients = [unscaled(g, scale[0] if scale else None) for g in gradients]
-        return value, outputs, kept, gradients
+        return value, outputs, kept, extras, gradients
 
     return run
 

@@ -2,6 +2,7 @@
 
 from . import watching as watching
 from .passes import prepare as prepare
+from .rules import positive_gradient as positive_gradient
 from .state import dense as dense
 from .state import is_eager as is_eager
 from .state import protected as protected

@@ -72,6 +72,7 @@ class Eager:
             recorder.kept,
             outcome.facts,
             verdicts,
+            outcome.extras,
         )
 
 
@@ -109,6 +110,7 @@ class Compiled:
                 {leaf: stowed.put(t) for leaf, t in recorder.kept.items()},
                 outcome.facts,
                 self.verdicts,
+                {name: stowed.put(t) for name, t in outcome.extras.items()},
             )
             return stowed.tensors
 
@@ -135,6 +137,7 @@ class Compiled:
             {leaf: fetch(place) for leaf, place in where.kept.items()},
             where.facts,
             where.verdicts,
+            {name: fetch(place) for name, place in where.extras.items()},
         )
 
 

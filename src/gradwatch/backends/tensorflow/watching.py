@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,12 +11,32 @@ from tensorflow.python.framework.auto_control_deps_utils import (
     get_read_only_resource_input_indices_graph,
 )
 
-from .._common import best_of
+from .._common import best_of, fresh_train_function
 from .._protocol import Tensor
-from . import kernels  # noqa: F401 - `watching.kernels` is read by others
-from .loop import LoopStream  # noqa: F401
-from .probe import Probe  # noqa: F401
+from . import kernels
+from .loop import LoopStream
+from .probe import Probe
 from .stream import Stream
+
+__all__ = [
+    "KEEPS_TRACES",
+    "LISTENS",
+    "STATELESS",
+    "LoopStream",
+    "Probe",
+    "Stream",
+    "as_written",
+    "is_tensor",
+    "kernels",
+    "one_step",
+    "rebuild",
+    "seconds",
+    "tracing",
+    "value",
+    "written",
+]
+
+Keep = Callable[[Any], None]
 
 STATELESS = False
 """Whether training goes through `stateless_apply`."""
@@ -78,17 +99,48 @@ def rebuild(
     stream: Stream,
     before: Callable[[int], Any],
     after: Callable[..., Any],
+    keep: Keep | None = None,
 ) -> Any:
-    """Returns a new train function that says before and after each execution."""
+    """Returns a new train function that says before and after each execution.
+
+    Args:
+        model: The model.
+        stream: Carries what the steps send.
+        before: Is told how many steps are about to be made.
+        after: Gets the logs, and returns them.
+        keep: Gets the batch of each step.
+    """
     if model.jit_compile and not model.run_eagerly and stream.slots == 1:
-        return _one_of_two(model, stream, before, after)
-    inner = _made(model)
+        return _one_of_two(model, stream, before, after, keep)
+    inner = fresh_train_function(model)
 
     def train_function(iterator: Any) -> Any:
         before(model.steps_per_execution)
-        return after(inner(iterator))
+        return after(inner(_seen(iterator, model.steps_per_execution, keep)))
 
     return train_function
+
+
+def _seen(iterator: Any, steps: int, keep: Keep | None) -> Any:
+    """Has the next batches pass through the host.
+
+    Keras itself fetches them inside the compiled function, where nobody sees them; it
+    takes those of an iterator of Python as well.
+    """
+    if keep is None:
+        return iterator
+    batches = list(itertools.islice(iterator, steps))
+    if not batches:
+        raise StopIteration
+    for batch in batches:
+        keep(batch)
+    return iter(batches)
+
+
+def one_step(model: Any, train_function: Any, batch: Any) -> Any:
+    """Makes one training step on a batch, and returns its logs."""
+    del model
+    return train_function(iter([batch]))
 
 
 def _one_of_two(
@@ -96,6 +148,7 @@ def _one_of_two(
     stream: Stream,
     before: Callable[[int], Any],
     after: Callable[..., Any],
+    keep: Keep | None,
 ) -> Any:
     """With XLA, steps that are recorded are compiled apart from those that are not.
 
@@ -108,24 +161,15 @@ def _one_of_two(
         before(1)
         recorded = stream.is_armed
         if recorded not in made:
-            made[recorded] = _made(model)
+            made[recorded] = fresh_train_function(model)
         stream.fixed = recorded
         try:
-            return after(stream.keep(made[recorded](iterator)))
+            logs = made[recorded](_seen(iterator, 1, keep))
+            return after(stream.keep(logs))
         finally:
             stream.fixed = None
 
     return train_function
-
-
-def _made(model: Any) -> Any:
-    """A train function of Keras; the model keeps the one it has."""
-    kept = model.train_function
-    try:
-        model.make_train_function(force=True)
-        return model.train_function
-    finally:
-        model.train_function = kept
 
 
 def as_written(function: Callable[..., Any]) -> Any:

@@ -75,6 +75,7 @@ class Eager:
             recorder.kept,
             outcome.facts,
             verdicts,
+            {name: tensor.detach() for name, tensor in outcome.extras.items()},
         )
 
     def _forward(

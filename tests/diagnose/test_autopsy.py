@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from keras import layers, ops
 
-from gradwatch.diagnose._autopsy import autopsy
+from gradwatch.diagnose import autopsy
 from gradwatch.testing import assert_untouched
 
 from .sick import (

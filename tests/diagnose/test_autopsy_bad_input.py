@@ -8,7 +8,7 @@ import pytest
 from keras import layers, ops
 
 import gradwatch as gw
-from gradwatch.diagnose._autopsy import autopsy
+from gradwatch.diagnose import autopsy
 from gradwatch.testing import assert_untouched
 
 from .sick import Fault, Subclassed, Weighted, X, Y, Z, chain, faulty, head
@@ -162,7 +162,7 @@ def test_a_model_that_raises():
 def test_a_fault_that_cannot_be_watched(monkeypatch):
     """What fits the numbers is said to be likely, and no more."""
     # By its full name: `gradwatch.diagnose` is the function of that name.
-    replay = importlib.import_module("gradwatch.diagnose._autopsy_replay")
+    replay = importlib.import_module("gradwatch.diagnose._autopsy._replay")
 
     def refuse(function, see):
         raise RuntimeError

@@ -6,7 +6,7 @@ import pytest
 from keras import layers, ops
 
 import gradwatch as gw
-from gradwatch.diagnose._autopsy import autopsy
+from gradwatch.diagnose import autopsy
 from gradwatch.testing import assert_untouched
 
 from .sick import Weighted, X, Y, Z, chain, faulty, functional, head

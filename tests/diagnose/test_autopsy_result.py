@@ -5,7 +5,7 @@ import json
 import pytest
 
 import gradwatch as gw
-from gradwatch.diagnose._autopsy_result import Autopsy
+from gradwatch.diagnose import Autopsy
 
 INPUT = {"shape": [2], "dtype": "float32", "zeros": 1, "negative": 0, "nonfinite": 0}
 FOUND = Autopsy(

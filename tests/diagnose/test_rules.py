@@ -7,7 +7,17 @@ from gradwatch.diagnose import SYMPTOMS, Doctor
 from gradwatch.record import Layout, Record
 from gradwatch.summarise import COLUMNS, blank
 
-from .made_up import BIASES, KERNELS, LAYERS, LAYOUT, NAMES, facts, found, records
+from .made_up import (
+    BIASES,
+    KERNELS,
+    LAYERS,
+    LAYOUT,
+    NAMES,
+    SIZES,
+    facts,
+    found,
+    records,
+)
 
 
 def stuck(step, columns, totals):
@@ -218,6 +228,142 @@ def test_what_is_learnt_is_not_fading():
         fading(step, columns, totals)
         totals["loss"] = 10.0 ** (-step / 20)
 
+    assert not found(change)
+
+
+def test_with_no_gradient_at_all_what_was_learnt_before_is_no_excuse():
+    """A third of the loss is left, and nothing moves any more: an output that died."""
+
+    def change(step, columns, totals):
+        totals["loss"] = max(3.0 - 0.1 * step, 1.0)
+        if step > 20:
+            columns["norm"] = columns["norm"] * 0.0
+            totals["global_norm"] = 0.0
+
+    assert "fading" in found(change)
+
+
+def test_a_loss_that_may_be_negative_is_not_learnt_by_a_share_of_it():
+    """It scatters about zero: that it was 1 and is now -1 says nothing."""
+    random = np.random.default_rng(2)
+
+    def change(step, columns, totals):
+        noisy(step, columns, totals)
+        totals["loss"] = float(random.normal(1.0 if step < 15 else -1.0, 3.0))
+
+    assert set(found(change)) == {"noise"}
+
+
+def test_a_model_whose_biases_have_moved_was_trained_before():
+    """Kernels that learnt little still look as if they were drawn at random."""
+    known = facts()
+    for name, fact in known["weights"].items():
+        if name.endswith("bias"):
+            fact |= {"constant": False, "moved": True}
+    assert "stuck-loss" in found(stuck)
+    assert not found(stuck, known=known)
+
+
+RECURRENT = Layout(
+    (*NAMES, "front", "memory/cell@1", "memory"),
+    ("weight",) * len(NAMES) + ("activation",) * 3,
+    (*SIZES, 0, 0, 0),
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "share", "symptoms"),
+    [
+        (1.0, 0.5, set()),
+        (1.0, 0.01, {"vanishing-time"}),
+        (1e4, 0.01, {"exploding"}),
+        (1e4, 0.5, {"exploding"}),
+    ],
+)
+def test_what_grows_along_time_is_told_from_what_vanishes(before, share, symptoms):
+    """A few elements hold the gradient in both; only one is larger before than after.
+
+    What runs inside the recurrent layer is passed over: it is no sibling.
+    """
+    known = facts()
+    known["layers"]["front"] = {"class": "Dense", "feeds_recurrent": True}
+    doctor = Doctor(known)
+    for record in records(steps=12):
+        rows = blank((len(RECURRENT.names), len(COLUMNS)))
+        rows[: len(NAMES)] = record.rows
+        for line, size in zip((-3, -2, -1), (before, 1e9, 1.0), strict=True):
+            numbers = {"norm": size, "mean": 0.0, "std": size}
+            numbers["mean_abs"] = size * np.sqrt(share)
+            for column, number in numbers.items():
+                rows[line, COLUMNS.index(column)] = number
+            for column in ("zeros", "nan", "posinf", "neginf", "exponent"):
+                rows[line, COLUMNS.index(column)] = 0.0
+        doctor.see(Record(record.step, RECURRENT, rows, None, record.totals))
+    assert {finding.symptom for finding in doctor.findings} == symptoms
+
+
+@pytest.mark.parametrize(
+    ("function", "mean", "std", "is_found"),
+    [
+        ("tanh", 0.0, 0.99, True),
+        ("tanh", 0.98, 0.05, True),
+        ("tanh", 0.0, 0.6, False),
+        ("sigmoid", 0.5, 0.49, True),
+        ("sigmoid", 0.01, 0.01, True),
+        ("sigmoid", 0.5, 0.2, False),
+        ("relu", 0.0, 0.99, False),
+    ],
+)
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_saturated_is_where_the_function_is_flat(function, mean, std, is_found, scale):
+    """At the ends of tanh and sigmoid, where only outputs of the model may lie."""
+    doctor = Doctor(facts(own_activation=function))
+    names = ("dense_1", f"dense_{LAYERS - 1}")
+    kinds = ("weight",) * len(NAMES) + ("value",) * 2
+    layout = Layout((*NAMES, *names), kinds, (*SIZES, 0, 0))
+    for record in records(steps=12, scale=scale):
+        values = blank((2, len(COLUMNS)))
+        for column, number in (("mean", mean), ("std", std), ("zeros", 0.0)):
+            values[:, COLUMNS.index(column)] = number
+        rows = np.concatenate([record.rows, values])
+        doctor.see(Record(record.step, layout, rows, None, record.totals))
+    found_here = [(finding.symptom, finding.addresses) for finding in doctor.findings]
+    assert found_here == ([("saturated", ("dense_1",))] if is_found else [])
+
+
+@pytest.mark.parametrize(("outputs", "is_found"), [(0.8, True), (0.6, False)])
+def test_one_example_a_step_kills_no_units(outputs, is_found):
+    """Then as many biases have no gradient as outputs are zero."""
+    doctor = Doctor(facts())
+    layout = Layout(
+        (*NAMES, "dense_1"), ("weight",) * len(NAMES) + ("value",), (*SIZES, 0)
+    )
+
+    def silent(step, columns, totals):
+        columns["zeros"][3] = 0.6
+
+    for record in records(silent, steps=12):
+        rows = blank((len(layout.names), len(COLUMNS)))
+        rows[: len(NAMES)] = record.rows
+        for column in ("mean", "nan", "posinf", "neginf", "exponent"):
+            rows[-1, COLUMNS.index(column)] = 0.0
+        for column in ("norm", "std", "mean_abs"):
+            rows[-1, COLUMNS.index(column)] = 1.0
+        rows[-1, COLUMNS.index("zeros")] = outputs
+        doctor.see(Record(record.step, layout, rows, None, record.totals))
+    found_here = {finding.symptom for finding in doctor.findings}
+    assert found_here == ({"dead-units"} if is_found else set())
+
+
+def test_a_layer_that_is_left_over_by_a_good_training_does_not_dominate():
+    """Where the loss is gone, the last layer may be all that still has a gradient."""
+
+    def change(step, columns, totals):
+        totals["loss"] = 10.0 ** (-step / 10)
+        if step > 30:
+            alone(step, columns, totals)
+
+    assert "dominating-layer" in found(alone)
     assert not found(change)
 
 

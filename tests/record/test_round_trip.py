@@ -1,12 +1,14 @@
 """What is written comes back as it was, told apart from what was not measured."""
 
+import zlib
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gradwatch.record import TOTALS, Record, RunWriter, numbers, open_run
-from gradwatch.record._encode import pack, unpack
+from gradwatch.record._counts import pack, unpack
 from gradwatch.record._series import Series, Totals
 from gradwatch.summarise import (
     BUCKETS,
@@ -133,12 +135,24 @@ def test_any_counts_are_packed_without_loss(cells):
     np.testing.assert_array_equal(unpack(pack(counts), 4), counts)
 
 
-@pytest.mark.parametrize("largest", [1, 2**16 - 1, 2**16, 2**32 - 1, 2**32, 2**40])
+WIDTHS = [1, 2**8 - 1, 2**8, 2**16 - 1, 2**16, 2**24 - 1, 2**24, 2**40 - 1, 2**40]
+
+
+@pytest.mark.parametrize("largest", WIDTHS)
 def test_counts_at_the_edge_of_a_width_are_packed_without_loss(largest):
-    """The last count that fits into 16 or 32 bits, and the first that does not."""
+    """The last count that fits into some bytes, and the first that does not."""
     counts = np.zeros((2, BUCKETS), np.int64)
     counts[1, [0, 64, BUCKETS - 1]] = 1, largest, 2
     np.testing.assert_array_equal(unpack(pack(counts), 2), counts)
+
+
+def test_counts_of_the_first_format_are_read():
+    """A dtype, and a deflated matrix under the numbers of its buckets."""
+    matrix = np.array([[3, 64, 127], [0, 70_000, 1], [2, 0, 0]], "<u4")
+    found = unpack([b"<u4", zlib.compress(matrix.tobytes())], 2)
+    assert found.shape == (2, BUCKETS)
+    assert found[:, [3, 64, 127]].tolist() == [[0, 70_000, 1], [2, 0, 0]]
+    assert found.sum() == 70_003
 
 
 def test_totals_tell_measured_nan_from_not_measured(tmp_path):

@@ -174,8 +174,8 @@ def test_a_newer_format_is_an_error_that_says_so(run, tmp_path):
     """Not a wrong number: a later gradwatch may mean something else by it."""
     [file] = tmp_path.iterdir()
     data = file.read_bytes()
-    at = data.index(b'"format":1')
-    newer = data.replace(b'"format":1', b'"format":9')
+    at = data.index(b'"format":2')
+    newer = data.replace(b'"format":2', b'"format":9')
     start = 0  # Frame the records again, as their checksums have changed.
     parts = []
     while start < len(newer):
@@ -184,7 +184,7 @@ def test_a_newer_format_is_an_error_that_says_so(run, tmp_path):
         start += length + 16
     assert at > 0
     file.write_bytes(b"".join(parts))
-    with pytest.raises(RunError, match=r"format 1 or older.*format 9.*Upgrade"):
+    with pytest.raises(RunError, match=r"format 2 or older.*format 9.*Upgrade"):
         open_run(tmp_path)
 
 

@@ -12,7 +12,11 @@ CASES = {}
 
 
 def case(function):
-    """Puts a builder into the table: it returns a model and the arguments of `fit`."""
+    """Puts a builder into the table: it returns a model and the arguments of `fit`.
+
+    Where there are several fits, "then" is a list of what is done before each of the
+    later ones: a function of the model that returns arguments.
+    """
     CASES[function.__name__] = function
     return function
 
@@ -37,6 +41,27 @@ def compiled_by_xla():
     """On torch, Keras would use a compiler that is not there."""
     jit = BACKEND != "torch"
     return stack(dense("a", 4, activation="relu"), dense("b"), jit_compile=jit), {}
+
+
+@case
+def two_fits_in_a_row_and_a_resumed_one():
+    fits = [lambda _: {}, lambda _: {"initial_epoch": 2, "epochs": 4}]
+    return stack(dense("a", 4), dense("b"), optimizer="adam"), {"then": fits}
+
+
+@case
+def a_frozen_layer_that_is_set_free_and_compiled_again():
+    """It has dropout, which draws on; and a new optimizer, which begins."""
+    model = stack(
+        dense("a", 4, trainable=False), layers.Dropout(0.5, name="drop"), dense("b")
+    )
+
+    def free(model):
+        model.get_layer("a").trainable = True
+        model.compile("adam", "mae", metrics=["mse"], **QUICK)
+        return {"shuffle": True}
+
+    return model, {"then": [free]}
 
 
 class Masked(layers.Layer):

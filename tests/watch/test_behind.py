@@ -14,6 +14,12 @@ from gradwatch.record import open_run
 from .models import fit, mlp
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """However busy the machine: nothing waits because it is late."""
+    monkeypatch.setattr("gradwatch.monitor._behind.LATE", 60.0)
+
+
 def threads():
     return [t for t in threading.enumerate() if "_work" in t.name]
 
@@ -72,12 +78,8 @@ def test_the_thread_itself_may_close():
     assert done == list(range(WAITING + 1))
 
 
-def test_who_brings_more_than_may_wait_waits():
-    """A slow disk slows the training down; it does not fill the memory."""
-    gate = threading.Event()
-    behind = Behind(lambda number: gate.wait(10))
-    for number in range(WAITING + 1):
-        behind.put(number)
+def has_to_wait(behind, gate):
+    """Whether one who brings a job waits for those before, until the gate opens."""
     brought = threading.Event()
 
     def bring():
@@ -85,10 +87,32 @@ def test_who_brings_more_than_may_wait_waits():
         brought.set()
 
     threading.Thread(target=bring).start()
-    assert not brought.wait(0.3)
+    waits = not brought.wait(0.3)
     gate.set()
     assert brought.wait(10)
     behind.close()
+    return waits
+
+
+def test_who_brings_more_than_may_wait_waits():
+    """A slow disk slows the training down; it does not fill the memory."""
+    gate = threading.Event()
+    behind = Behind(lambda number: gate.wait(10))
+    for number in range(WAITING + 1):
+        behind.put(number)
+    assert has_to_wait(behind, gate)
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_who_comes_when_a_job_is_late_waits(monkeypatch, late):
+    """A process that is killed loses the last second, not the last jobs."""
+    gate = threading.Event()
+    behind = Behind(lambda number: gate.wait(10))
+    behind.put(0)
+    behind.put(1)
+    if late:
+        monkeypatch.setattr("gradwatch.monitor._behind.LATE", -1.0)
+    assert has_to_wait(behind, gate) is late
 
 
 def test_a_job_that_fails_is_the_last():

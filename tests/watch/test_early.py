@@ -128,6 +128,27 @@ def test_an_optimizer_of_somebody_else_is_not_taken_at_its_word(tmp_path):
     np.testing.assert_allclose(found, moved, 1e-4)
 
 
+@pytest.mark.skipif(
+    keras.backend.backend() == "torch", reason="There, Keras calls no `update_step`."
+)
+def test_an_optimizer_of_keras_that_was_changed_is_seen_through(tmp_path, monkeypatch):
+    """Some elements are compared before and after, whoever wrote them."""
+    update_step = keras.optimizers.SGD.update_step
+
+    def twice(self, gradient, variable, learning_rate):
+        update_step(self, gradient, variable, learning_rate)
+        variable.assign(variable * 0.5)
+
+    monkeypatch.setattr(keras.optimizers.SGD, "update_step", twice)
+    _, seen = trained(keras.optimizers.SGD(0.01), tmp_path, GRADIENTS[:2])
+    found = open_run(tmp_path)["kernel/w"].update_norm
+    moved = [
+        np.linalg.norm(after["kernel"].astype("float64") - before["kernel"])
+        for before, after in itertools.pairwise(seen)
+    ]
+    np.testing.assert_allclose(found, moved, 0.1)
+
+
 def test_a_weight_with_a_constraint_moves_as_far_as_it_was_let(tmp_path):
     """The constraint writes it a second time."""
     x = np.random.default_rng(0).normal(size=(4, 300)).astype("float32")

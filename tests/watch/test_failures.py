@@ -34,7 +34,7 @@ def broken(*_, **__):
 
 
 PLACES = {
-    "at the start of training": "gradwatch.monitor._monitor._Fit",
+    "at the start of training": "gradwatch.monitor._monitor.Fit",
     "at the start of the run": "gradwatch.monitor._host.RunWriter",
     "while steps are chosen": "gradwatch.monitor._host.Moment",
     "in the step": "gradwatch.capture._optimizer.measure",

@@ -1,5 +1,6 @@
 """While it trains: findings are recorded, told once, and acted upon as was asked."""
 
+import time
 import warnings
 
 import keras
@@ -8,6 +9,7 @@ import pytest
 from keras import layers
 
 import gradwatch as gw
+from gradwatch.diagnose import Doctor
 
 from .models import QUICK
 
@@ -89,6 +91,69 @@ def test_stop_ends_fit_well_and_keras_restores_its_best_weights(tmp_path):
     assert gw.open_run(tmp_path).steps[-1] < 8
 
 
+def test_stop_keeps_what_a_checkpoint_has(tmp_path):
+    """Two good epochs, then NaN: the file, and the weights, are of the second."""
+    kept = tmp_path / "best.weights.h5"
+    best = keras.callbacks.ModelCheckpoint(
+        kept, monitor="loss", save_best_only=True, save_weights_only=True
+    )
+    early = keras.callbacks.EarlyStopping(
+        "loss", restore_best_weights=True, patience=99
+    )
+    monitor = gw.GradientMonitor(tmp_path / "run", every=1, on_finding="stop")
+    model, twin = healthy(), healthy()
+    twin.set_weights(model.get_weights())
+
+    def batches():
+        for step in range(100):
+            some = slice(8 * (step % 8), 8 * (step % 8) + 8)
+            # Of inputs a ReLU may make zeros, and the loss would be finite.
+            yield X[some], Y[some] * np.float32(np.nan if step == 20 else 1.0)
+
+    given = {"steps_per_epoch": 8, "shuffle": False, "verbose": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", gw.UnhealthyTraining)
+        history = model.fit(
+            batches(), epochs=10, callbacks=[monitor, best, early], **given
+        )
+    assert len(history.epoch) == 3
+    twin.fit(batches(), epochs=2, **given)
+    for mine, theirs in zip(model.get_weights(), twin.get_weights(), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    model.load_weights(kept)
+    for mine, theirs in zip(model.get_weights(), twin.get_weights(), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.fixture
+def slow_rules(monkeypatch):
+    """Rules that are not done with a record before several more steps are."""
+    see = Doctor.see
+
+    def late(self, record):
+        time.sleep(0.15)
+        return see(self, record)
+
+    monkeypatch.setattr(Doctor, "see", late)
+
+
+@pytest.mark.usefixtures("slow_rules")
+def test_no_epoch_begins_before_all_was_looked_at(tmp_path):
+    """However far behind the rules are: what is to end does not go on."""
+    stop = gw.GradientMonitor(tmp_path / "stop", every=1, on_finding="stop")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", gw.UnhealthyTraining)
+        history = fit(sick(), stop, epochs=5)
+    assert len(history.epoch) == 1
+    model = sick()
+    angry = gw.GradientMonitor(tmp_path / "raise", every=1, on_finding="raise")
+    with pytest.raises(gw.UnhealthyError, match=r"\[vanishing\]"):
+        fit(model, angry, epochs=5)
+    assert gw.open_run(tmp_path / "raise").steps[-1] < 8
+    assert "train_step" not in model.__dict__
+    assert "apply" not in model.optimizer.__dict__
+
+
 def test_raise_ends_fit_with_the_findings_and_leaves_nothing(tmp_path):
     """The model is as before, and what was recorded is on disk."""
     model = sick()
@@ -134,6 +199,27 @@ def test_a_wrong_word_is_refused(tmp_path):
     """With what it may be."""
     with pytest.raises(gw.GradwatchError, match='"warn", "stop", "raise"'):
         gw.GradientMonitor(tmp_path, on_finding="halt")
+
+
+def test_a_model_that_is_frozen_altogether_is_said_to_be(tmp_path):
+    """Nothing can be recorded: frozen at random it is a finding, else a warning."""
+    told = []
+    model = healthy()
+    model.trainable = False
+    model.compile("sgd", "mse", **QUICK)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("ignore")  # Keras has its own word for it
+        warnings.filterwarnings("always", "gradwatch", RuntimeWarning)
+        fit(model, gw.GradientMonitor(tmp_path / "a", every=1, on_finding=told.append))
+        assert [finding.symptom for finding in told] == ["frozen"]
+        assert [f["symptom"] for f in gw.open_run(tmp_path / "a").findings] == [
+            "frozen"
+        ]
+        assert said == []
+        for layer in model.layers:
+            layer.kernel.assign(np.eye(*layer.kernel.shape))
+        fit(model, gw.GradientMonitor(tmp_path / "b", every=1))
+    assert ["is trainable" in str(warning.message) for warning in said] == [True]
 
 
 def losses_of(path, every):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gradwatch.monitor import GradientMonitor
+from gradwatch.monitor._estimate import Swept, estimate
 from gradwatch.record import open_run
 
 from .models import fit, mlp
@@ -84,19 +85,109 @@ def test_the_monitor_says_what_it_has_seen(tmp_path, model):
 def test_where_every_step_is_recorded_the_sums_are_timed_alone(
     tmp_path, model, monkeypatch
 ):
-    """After a training long enough to be worth it; a short one says that none was."""
-    short, long = (GradientMonitor(tmp_path / name, every=1) for name in "ab")
-    fit(model, short)
-    assert short.overhead["in_step_ms"] is None
-    assert short.overhead["share"] is None
+    """After a training long enough to be worth it; not if nothing was recorded."""
+    monitor = GradientMonitor(tmp_path, every=1)
     monkeypatch.setattr("gradwatch.monitor._host._WORTH_IT", 0.0)
     before = [np.array(w) for w in model.get_weights()]
-    fit(model, long, epochs=0)
-    assert long.overhead["in_step_ms"] is None  # nothing was recorded
+    fit(model, monitor, epochs=0)
+    assert monitor.overhead["in_step_ms"] is None
     for weight, kept in zip(model.get_weights(), before, strict=True):
         np.testing.assert_array_equal(weight, kept)
-    fit(model, long)
-    overhead = open_run(tmp_path / "b").overhead
+    fit(model, monitor)
+    overhead = open_run(tmp_path).overhead
     assert overhead["compared_with"] == "the sums alone"
     assert 0 < overhead["in_step_ms"] < 1e3 * overhead["seconds"]
     assert overhead["share"] > 0
+
+
+@pytest.mark.parametrize(("every", "epochs"), [(1, 1), (1, 2), (10, 1)])
+def test_a_short_training_estimates_what_it_could_not_compare(
+    tmp_path, model, every, epochs
+):
+    """Every step recorded, or the only recorded one compiled: it says so."""
+    model.optimizer.iterations.assign(0)
+    fit(model, GradientMonitor(tmp_path, every=every), epochs=epochs)
+    overhead = open_run(tmp_path).overhead
+    assert overhead["compared_with"] == "an estimate"
+    assert 0 < overhead["in_step_ms"] < 1e3 * overhead["seconds"]
+    spent = overhead["records"] * (overhead["in_step_ms"] + overhead["host_ms"]) / 1e3
+    assert overhead["share"] == pytest.approx(spent / overhead["seconds"])
+
+
+def test_what_a_step_reads_is_counted(tmp_path, model):
+    """Gradients and activations four times, the weights themselves three times."""
+    monitor = GradientMonitor(tmp_path, every=1, activations="hidden")
+    fit(model, monitor)
+    weights, values = [3 * 4, 4, 4 * 2, 2], [2 * 4, 2 * 4]  # a batch is of two
+    numbers = 7 * sum(weights) + 4 * sum(values)
+    assert monitor._host.cost.swept == (7 * 4 + 4 * 2, numbers)
+
+
+def test_an_estimate_grows_with_what_is_read():
+    """By sweep and by number; it is never nothing."""
+    few, long, many = (estimate(Swept(*read)) for read in ((1, 1), (1, 1e9), (1e6, 1)))
+    assert 0 < few < long
+    assert few < many
+
+
+def test_a_run_says_what_it_has_cost_so_far(tmp_path, model, monkeypatch):
+    """One whose process is killed has said it; at the end it says it for all."""
+    monkeypatch.setattr("gradwatch.monitor._host._SAID_FIRST", 0.0)
+    seen = []
+
+    class Look(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            assert monitor.latest is not None  # by now it is on disk
+            seen.append(open_run(tmp_path).overhead)
+
+    monitor = GradientMonitor(tmp_path, every=1)
+    fit(model, monitor, Look())
+    assert [cost["records"] for cost in seen] == [1, 1, 1, 1]  # once in ten seconds
+    assert seen[0]["so_far"] is True
+    assert seen[0]["share"] > 0
+    assert open_run(tmp_path).overhead["records"] == 4
+    assert "so_far" not in open_run(tmp_path).overhead
+
+
+# Trackers leave sockets and old names behind.
+FOREIGN = "ignore::ResourceWarning", "ignore::DeprecationWarning"
+
+
+@pytest.mark.filterwarnings(*FOREIGN)
+def test_the_callback_of_wandb_logs_the_headline(tmp_path, model, monkeypatch):
+    """Its own, for Keras: what it hands to `wandb.log` at the end of an epoch."""
+    wandb = pytest.importorskip("wandb")
+    for name in ("DIR", "CACHE_DIR", "CONFIG_DIR", "DATA_DIR"):
+        monkeypatch.setenv(f"WANDB_{name}", str(tmp_path))
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    from wandb.integration.keras import WandbMetricsLogger
+
+    with wandb.init(mode="disabled"):
+        logger, logged = WandbMetricsLogger(), []
+        monkeypatch.setattr(wandb, "log", logged.append)
+        monitor = GradientMonitor(tmp_path / "run", every=1, histograms=False)
+        history = fit(model, logger, monitor, epochs=2).history
+    for name in ("grad_norm", "update_ratio"):
+        assert [logs[f"epoch/{name}"] for logs in logged] == history[name]
+
+
+@pytest.mark.filterwarnings(*FOREIGN, "ignore::FutureWarning")
+def test_the_callback_of_mlflow_logs_the_headline(tmp_path, model, monkeypatch):
+    """Its own, for Keras: read back from a store of plain files."""
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    mlflow = pytest.importorskip("mlflow")
+    from mlflow.keras import MlflowCallback
+
+    before, uri = mlflow.get_tracking_uri(), (tmp_path / "store").as_uri()
+    mlflow.set_tracking_uri(uri)
+    try:
+        with mlflow.start_run() as run:
+            monitor = GradientMonitor(tmp_path / "run", every=1, histograms=False)
+            history = fit(model, MlflowCallback(), monitor, epochs=2).history
+        mlflow.flush_async_logging()
+        client = mlflow.MlflowClient(tracking_uri=uri)
+        for name in ("grad_norm", "update_ratio"):
+            found = client.get_metric_history(run.info.run_id, name)
+            assert {m.step: m.value for m in found} == dict(enumerate(history[name]))
+    finally:
+        mlflow.set_tracking_uri(before)

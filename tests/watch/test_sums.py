@@ -1,6 +1,7 @@
 """The sums that a step sends, for any numbers at all."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from keras import ops
 
 from gradwatch.backends import current
 from gradwatch.summarise import COLUMNS, Group, finish, measure, norms, squares
+from gradwatch.summarise._exact import _careful
 
 from . import twins
 
@@ -115,3 +117,24 @@ def test_many_equal_squares_are_added_without_loss():
     assert found["norm"] == pytest.approx(1000.0, rel=1e-6)
     assert found["mean"] == pytest.approx(1.0, rel=1e-6)
     assert found["std"] == 0.0
+
+
+@pytest.mark.parametrize("odd", [(), (np.nan, np.inf, -np.inf, -np.inf)])
+def test_pieces_of_any_size_add_up(odd):
+    """As under XLA: pieces of 1e30 and more, of 1e-30 and of zeros, and a last one."""
+    random = np.random.default_rng(0)
+    array = random.normal(size=64 * 300 + 7).astype("float32")
+    array[:9000] *= np.float32(1e-30)
+    array[9000:9900] = 0.0
+    array[12_000:] *= np.float32(1e30)
+    array[15_000:] *= np.float32(8)
+    array[[5, 9500, 12_100, -1][: len(odd)]] = odd
+    in_pieces = SimpleNamespace(can_branch=lambda: False)
+    found = _careful(ops.convert_to_tensor(array), in_pieces)
+    low, high, total, square, exponent, *counts = ops.convert_to_numpy(found).tolist()
+    finite = array[np.isfinite(array)].astype("float64")
+    assert (low, high) == (finite.min(), finite.max())
+    assert np.ldexp(total, int(exponent)) == pytest.approx(finite.sum(), rel=1e-4)
+    norm = math.sqrt(square) * 2.0**exponent
+    assert norm == pytest.approx(np.linalg.norm(finite), rel=1e-5)
+    assert counts == [odd.count(np.nan) if odd else 0, len(odd) // 4, len(odd) // 2]

@@ -36,7 +36,9 @@ def streams():
     found = [repr(random.getstate()), repr(numpy_state[1].tolist()), numpy_state[2]]
     if "torch" in sys.modules:
         found.append(sys.modules["torch"].get_rng_state().tolist())
-    return found
+    if keras.config.backend() == "tensorflow":
+        found.append(float(sys.modules["tensorflow"].random.uniform(())))
+    return [*found, float(keras.random.uniform(()))]  # what the next draw gives
 
 
 def attributes(model):
@@ -66,8 +68,15 @@ def run(name, again=True, **monitored):
     keras.utils.set_random_seed(3)
     model, options = CASES[name]()
     monitor = [GradientMonitor(**monitored)] if monitored else []
+    later = options.pop("then", [])
     history = fit(model, *monitor, **options).history
+    earlier = []
+    for change in later:
+        earlier.append({k: v for k, v in history.items() if k not in ADDED})
+        then = change(model)
+        history = fit(model, *monitor, **then).history
     found = {
+        "earlier histories": earlier,
         "history": {k: v for k, v in history.items() if k not in ADDED},
         "streams": streams(),
         "attributes": attributes(model),
@@ -78,6 +87,7 @@ def run(name, again=True, **monitored):
         assert set(history) == set(found["history"]) | ADDED
     if again and (keras.config.backend(), name) not in ONCE:
         more = CASES[name]()[1]  # a generator can be used once
+        more.pop("then", None)
         found["second history"] = fit(model, **more).history
         found["second state"] = state(model)
     return found

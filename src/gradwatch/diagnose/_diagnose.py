@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,9 @@ from ..record import KINDS, Layout, Record, Run, open_run
 from ..summarise import COLUMNS, blank
 from ._doctor import Doctor
 from ._finding import Finding
+from ._rules import NonFinite
+from ._rules._rule import PATIENCE
+from ._symptoms import require_symptoms
 
 
 class UnhealthyError(AssertionError):
@@ -39,6 +44,7 @@ def diagnose(what: Any) -> tuple[Finding, ...]:
     The rules compare layers with each other, steps with those before them, and updates
     with weights: none depends on how large the loss is. A finding needs several
     recorded steps that show it; of a single gradient only some symptoms can be told.
+    Where there is too little to judge, and nothing was found, a warning says so.
 
     Example:
     >>> import gradwatch as gw, keras, numpy as np
@@ -46,7 +52,7 @@ def diagnose(what: Any) -> tuple[Finding, ...]:
     >>> model.compile("sgd", "mse")
     >>> monitor = gw.GradientMonitor("runs/d", every=1)
     >>> x, y = np.ones((8, 3)), np.ones((8, 2))
-    >>> history = model.fit(x, y, batch_size=2, verbose=0, callbacks=[monitor])
+    >>> history = model.fit(x, y, batch_size=1, verbose=0, callbacks=[monitor])
     >>> gw.diagnose("runs/d")
     ()
 
@@ -56,14 +62,23 @@ def diagnose(what: Any) -> tuple[Finding, ...]:
     Raises:
         GradwatchError: If it is none of these.
     """
+    found, words, _ = _looked_at(what)
+    if words and not found:
+        warnings.warn(f"gradwatch: {words}", RuntimeWarning, stacklevel=2)
+    return found
+
+
+def _looked_at(what: Any) -> tuple[tuple[Finding, ...], str, bool]:
+    """Returns what was found, what could not be told, and whether anything could."""
     if isinstance(what, str | os.PathLike):
         what = open_run(what)
     if isinstance(what, Run):
-        return _of_run(what)
+        return judged(what), untold(what), len(what.steps) > 0
     if hasattr(what, "summary") and hasattr(what, "missing"):
-        return _of_gradients(what)
+        there = len(what.missing) < len(what.summary())
+        return _of_gradients(what), "" if there else _NO_GRADIENT, there
     if hasattr(what, "findings") and hasattr(what, "latest"):
-        return tuple(what.findings)
+        return tuple(what.findings), "", what.latest is not None
     raise GradwatchError(
         "`what` must be a run, the directory of one, a `GradientMonitor` or a "
         f"`Gradients`. Received: {type(what).__name__}. Give `gradwatch.open_run(…)`, "
@@ -86,21 +101,85 @@ def assert_healthy(what: Any, *, ignore: tuple[str, ...] | str = ()) -> None:
 
     Raises:
         UnhealthyError: An `AssertionError` with the findings.
-        GradwatchError: If `what` is none of what it may be.
+        GradwatchError: If `what` is none of what it may be, `ignore` no symptom, or
+            nothing was recorded: what nobody saw is not healthy.
     """
     ignored = (ignore,) if isinstance(ignore, str) else tuple(ignore)
-    found = tuple(f for f in diagnose(what) if f.symptom not in ignored)
+    require_symptoms(ignored, "ignore")
+    found, words, seen = _looked_at(what)
+    found = tuple(f for f in found if f.symptom not in ignored)
     if found:
         raise UnhealthyError(found)
+    if not seen:
+        raise GradwatchError(
+            "`what` must hold a gradient, or a recorded step. Received: a "
+            f"{type(what).__name__} without any. {words or _NO_STEP}"
+        )
+    if words:
+        warnings.warn(f"gradwatch: {words}", RuntimeWarning, stacklevel=2)
 
 
-def _of_run(run: Run) -> tuple[Finding, ...]:
+_NO_GRADIENT = (
+    "There is no gradient to judge: all are missing. `gradients.missing` says why."
+)
+_NO_STEP = (
+    "No step was recorded, so that nothing can be told: the training ended before it, "
+    "or `every` chose none."
+)
+_ALL_FROZEN = (
+    "No step was recorded, because no weight of the model is trainable: there are no "
+    "gradients to judge. Set `trainable = True` on a layer, and compile again."
+)
+_NO_FACTS = (
+    "Nothing is known of the model, as in a run of an earlier version: what needs its "
+    "shapes, activations or outputs, such as dead units, cannot be told."
+)
+
+
+def untold(run: Run) -> str:
+    """Returns why less can be told of a run than of others; nothing if that is not so.
+
+    Of a run in which something was found, nobody needs to hear it.
+    """
+    facts = run.notes.get("model", {})
+    if not len(run.steps):
+        weights = facts.get("weights", {}).values()
+        trains = any(fact.get("trainable") for fact in weights)
+        return _ALL_FROZEN if weights and not trains else _NO_STEP
+    if len(run.steps) < PATIENCE:
+        return too_few(len(run.steps))
+    return "" if facts.get("weights") else _NO_FACTS
+
+
+def too_few(steps: int) -> str:
+    """Says that so many recorded steps are too little."""
+    return (
+        f"{counted(steps, 'recorded step')} {'is' if steps == 1 else 'are'} too little "
+        f"to judge: most findings need {PATIENCE} in a row. Record more of them."
+    )
+
+
+def judged(run: Run) -> tuple[Finding, ...]:
+    """Returns what is wrong with a training, without a word if little can be told."""
     doctor = Doctor(run.notes.get("model"))
     for record in run.records():
         doctor.see(record)
     last = int(run.steps[-1]) if len(run.steps) else 0
     doctor.note(run.notes, last)
-    return tuple(doctor.findings)
+    directory = str(run.directory)
+    return tuple(
+        replace(_looked_into(finding, run), directory=directory)
+        for finding in doctor.findings
+    )
+
+
+def _looked_into(finding: Finding, run: Run) -> Finding:
+    """What an autopsy found while the training ran, the rules cannot find again."""
+    for told in run.findings:
+        same = told.get("symptom") == finding.symptom == "nonfinite"
+        if same and told.get("step") == finding.step:
+            return Finding.from_dict(told)
+    return finding
 
 
 def _of_gradients(gradients: Any) -> tuple[Finding, ...]:
@@ -131,4 +210,29 @@ def _of_gradients(gradients: Any) -> tuple[Finding, ...]:
         }
     }
     record = Record(0, layout, rows, None, {})
-    return tuple(Doctor(facts, single=True).see(record))
+    found = tuple(Doctor(facts, single=True).see(record))
+    return found or _not_finite([row for row in summary if row.missing is None])
+
+
+def _not_finite(rows: list[Any]) -> tuple[Finding, ...]:
+    """Sees what the rules do not look at: gradients of activations and inputs alone."""
+    kinds = ("nan", "posinf", "neginf")
+    bad = {row.name: sum(int(getattr(row, kind)) for kind in kinds) for row in rows}
+    bad = {name: count for name, count in bad.items() if count}
+    if not bad:
+        return ()
+    evidence: dict[str, float | int | str] = {
+        "gradients not finite": sum(bad.values()),
+        "places concerned": f"{len(bad)} of {len(rows)}",
+    }
+    told = NonFinite()
+    return (
+        Finding(
+            told.symptom,
+            addresses=tuple(bad),
+            evidence=evidence,
+            healthy=told.healthy,
+            confidence=0.99,
+            try_first=told.try_first,
+        ),
+    )

@@ -8,20 +8,44 @@ from typing import Any
 
 import numpy as np
 
-from ..record import Record
-from ._along_depth import DominatingHead, DominatingLayer, Exploding, Vanishing
-from ._beginnings import Frozen, Initialisation, NotFrozen, Saturated
-from ._broken import DeadLayer, DeadUnits, NonFinite, Unreached
-from ._chart import Chart, Facts
+from ..record import Layout, Record
+from ..summarise import COLUMNS, blank
 from ._finding import Finding
-from ._in_time import Fading, Growing, Noise, StuckLoss, VanishingTime
-from ._rule import NOT, Rule, Sign
-from ._sight import Past, Sight
-from ._updates import Clipping, LargeUpdates, SmallUpdates, Underflow
+from ._rules import (
+    NOT,
+    Chart,
+    Clipping,
+    DeadLayer,
+    DeadUnits,
+    DominatingHead,
+    DominatingLayer,
+    Exploding,
+    ExplodingTime,
+    Facts,
+    Fading,
+    Frozen,
+    Growing,
+    Initialisation,
+    LargeUpdates,
+    Noise,
+    NonFinite,
+    NotFrozen,
+    Past,
+    Rule,
+    Saturated,
+    Sight,
+    Sign,
+    SmallUpdates,
+    StuckLoss,
+    Underflow,
+    Unreached,
+    Vanishing,
+    VanishingTime,
+)
 
 RULES: tuple[type[Rule], ...] = (
     *(NonFinite, Unreached, DeadLayer, DeadUnits),
-    *(Vanishing, VanishingTime, Fading, Exploding, Growing),
+    *(Vanishing, VanishingTime, Fading, Exploding, ExplodingTime, Growing),
     *(Saturated, Underflow, Clipping, SmallUpdates, LargeUpdates),
     *(Initialisation, DominatingLayer, DominatingHead, Noise, Frozen, NotFrozen),
     StuckLoss,  # the last: it speaks only if nothing else was found
@@ -60,6 +84,11 @@ class Doctor:
         self._told: set[tuple[str, str]] = set()
         self._broken = False
 
+    @property
+    def seen(self) -> int:
+        """How many records it has seen."""
+        return self._past.count
+
     def see(self, record: Record) -> list[Finding]:
         """Returns what this step made sure."""
         sight = self._sight(record)
@@ -69,6 +98,8 @@ class Doctor:
         with np.errstate(all="ignore"):
             for place, rule in enumerate(self._rules):
                 known = {finding.symptom for finding in (*self.findings, *new)}
+                if self._single and "nonfinite" in known:
+                    break  # one gradient: what else it shows, the NaN has made
                 if not known & rule.follows:
                     new += self._ask(place, rule, sight)
         self._broken = any(f.symptom == "nonfinite" for f in new)
@@ -78,10 +109,20 @@ class Doctor:
     def note(self, notes: Mapping[str, Any], step: int) -> list[Finding]:
         """Returns what the facts at the end of a training make sure."""
         new = list(_idle(notes.get("rows", {}), step))
+        if not self.seen:
+            new += self._unrecorded(step)
         new = [f for f in new if (f.symptom, f.addresses[0]) not in self._told]
         self._told |= {(f.symptom, f.addresses[0]) for f in new}
         self.findings += new
         return new
+
+    def _unrecorded(self, step: int) -> Iterable[Finding]:
+        """Returns what facts tell alone: a model that is all frozen has no record."""
+        nothing = Layout((), (), ())
+        record = Record(step, nothing, blank((0, len(COLUMNS))), None, {})
+        sight = Sight(record, Chart(nothing, self.facts), Past())
+        rule = Frozen()
+        return [_finding(rule, sign, sight, step) for sign in rule.look(sight)]
 
     def _sight(self, record: Record) -> Sight:
         chart, layout = self._chart, record.layout

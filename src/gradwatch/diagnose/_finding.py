@@ -7,10 +7,16 @@ import math
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .._errors import counted, quoted
+from .._errors import GradwatchError, counted, quoted
+from ..record import Run, open_run
 from ._symptoms import SYMPTOMS
+
+if TYPE_CHECKING:
+    import os
+
+    from ..show import Figure, ThemeName
 
 _CERTAIN, _LIKELY = 0.95, 0.8
 
@@ -41,6 +47,8 @@ class Finding:
         confidence: How sure it is, 0 to 1.
         excluded: What it might be taken for, and is not.
         try_first: What to do.
+        directory: Of the run it was found in, if that is known; `plot` reads it. It is
+            no part of what was found: not compared, and not in `to_dict`.
     """
 
     symptom: str
@@ -52,6 +60,7 @@ class Finding:
     confidence: float = 1.0
     excluded: tuple[str, ...] = ()
     try_first: str = ""
+    directory: str | None = field(default=None, compare=False, repr=False)
 
     @property
     def page(self) -> str:
@@ -63,7 +72,7 @@ class Finding:
         where = f" at {_some(self.addresses, 2)}" if self.addresses else ""
         return (
             f"{self.symptom} since step {self.since}: {SYMPTOMS[self.symptom]}{where} "
-            f"({self._numbers()})"
+            f"({self.seen})"
         )
 
     def __str__(self) -> str:
@@ -73,13 +82,50 @@ class Finding:
         parts = [
             f"{SYMPTOMS[self.symptom].capitalize()} [{self.symptom}].{where}",
             sure,
-            f"Seen: {self._numbers()}.{healthy}",
+            f"Seen: {self.seen}.{healthy}",
         ]
         if self.excluded:
             parts.append(f"It is not: {'; '.join(self.excluded)}.")
         if self.try_first:
             parts.append(f"Try first: {self.try_first}")
         return textwrap.fill(" ".join(parts), 88)
+
+    def plot(
+        self,
+        run: Run | str | os.PathLike[str] | None = None,
+        *,
+        theme: ThemeName = "light",
+    ) -> Figure:
+        """Draws the numbers that show it, over the steps or along depth.
+
+        The step at which it was sure is marked, and so is where a healthy training
+        would have none of these numbers.
+
+        Args:
+            run: The run it was found in, or its directory. Left out, the directory is
+                read from which `gradwatch.diagnose` had the run.
+            theme: "light" or "dark": the page it is for.
+
+        Returns:
+            The matplotlib figure, which `pyplot` does not know. Needs
+            `pip install "gradwatch[plot]"`.
+
+        Raises:
+            GradwatchError: If the run is not known.
+        """
+        from ..show.runs import plot_finding
+
+        if run is None:
+            run = self.directory
+        if run is None:
+            raise GradwatchError(
+                "`run` must be the run in which this was found. Received: none, and "
+                "this finding does not know it: it comes from JSON, or from one "
+                "gradient. Give `finding.plot(gradwatch.open_run(directory))`; a "
+                "gradient alone is drawn by `gradients.plot()`."
+            )
+        opened = run if isinstance(run, Run) else open_run(run)
+        return plot_finding(self, opened, theme=theme)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns it as plain values, as JSON has them."""
@@ -112,11 +158,14 @@ class Finding:
             return "certain"
         return "very likely" if self.confidence >= _LIKELY else "likely"
 
-    def _numbers(self) -> str:
+    @property
+    def seen(self) -> str:
+        """The numbers that show it, in words."""
         return ", ".join(f"{what} {_short(n)}" for what, n in self.evidence.items())
 
 
-_FIELDS = tuple(Finding.__dataclass_fields__)
+# Whoever wrote the JSON does not choose what is read from disk.
+_FIELDS = tuple(name for name in Finding.__dataclass_fields__ if name != "directory")
 
 
 def _some(addresses: tuple[str, ...], limit: int) -> str:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from .._errors import GradwatchError, closest, quoted
+
 SYMPTOMS = {
     "vanishing": "gradients vanish along depth",
     "vanishing-time": "gradients vanish along the time steps of a sequence",
@@ -26,3 +30,22 @@ SYMPTOMS = {
     "stuck-loss": "the loss is stuck, and it is not the gradients",
 }
 """Each symptom in a few words; `docs/symptoms/<name>.md` tells the rest."""
+
+
+def require_symptoms(names: Iterable[str], argument: str) -> None:
+    """Raises an error for what is the name of no symptom.
+
+    Example:
+    >>> require_symptoms(["clipping"], "ignore")
+    >>> require_symptoms(["hunger"], "ignore")
+    Traceback (most recent call last):
+        ...
+    gradwatch.GradwatchError: `ignore` must be the name of a symptom. Received...
+    """
+    for name in names:
+        if name not in SYMPTOMS:
+            near = closest(str(name), sorted(SYMPTOMS)) or sorted(SYMPTOMS)
+            raise GradwatchError(
+                f"`{argument}` must be the name of a symptom. Received: {name!r}. "
+                f"Closest: {quoted(near)}."
+            )

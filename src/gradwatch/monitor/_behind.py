@@ -11,7 +11,14 @@ from typing import Any
 WAITING = 64
 """So many jobs may wait; then the one who brings the next waits too."""
 
-Jobs = queue.Queue[tuple[Any, ...] | None]
+LATE = 0.5
+"""Seconds that a job may wait; then the one who brings the next waits for all of them.
+
+A process that is killed loses what waits: not more than the last second, however slow
+the disk is and however busy the machine.
+"""
+
+Jobs = queue.Queue[tuple[float, tuple[Any, ...]] | None]
 
 
 class Behind:
@@ -33,6 +40,7 @@ class Behind:
         """Of a processor, over all jobs."""
         self._job = job
         self._running: tuple[threading.Thread, Jobs] | None = None
+        self._since: float | None = None  # when the job was put that is being done
 
     def put(self, *arguments: Any) -> None:
         """Has the job done with these arguments, soon."""
@@ -40,9 +48,22 @@ class Behind:
             jobs: Jobs = queue.Queue(WAITING)
             # A daemon: the end of the interpreter does not wait for it.
             thread = threading.Thread(target=self._work, args=[jobs], daemon=True)
-            self._running = thread, jobs
+            self._running, self._since = (thread, jobs), None
             thread.start()
-        self._running[1].put(arguments)
+        jobs, now = self._running[1], time.monotonic()
+        if now - self._oldest(jobs, now) > LATE:
+            jobs.join()
+            now = time.monotonic()
+        jobs.put((now, arguments))
+
+    def _oldest(self, jobs: Jobs, now: float) -> float:
+        """When the oldest job was put that is not done."""
+        since = self._since
+        if since is None:
+            with jobs.mutex:
+                first = jobs.queue[0] if jobs.queue else None
+            since = now if first is None else first[0]
+        return since
 
     def drain(self) -> None:
         """Returns when all jobs are done."""
@@ -63,7 +84,8 @@ class Behind:
                 thread.join()
 
     def _work(self, jobs: Jobs) -> None:
-        while (arguments := jobs.get()) is not None:
+        while (job := jobs.get()) is not None:
+            self._since, arguments = job
             try:
                 if self.failed is None:
                     began = time.thread_time()
@@ -72,6 +94,7 @@ class Behind:
             except Exception as error:  # noqa: BLE001 - told to the host, who warns
                 self.failed = error, arguments
             finally:
+                self._since = None
                 jobs.task_done()
             mine = self._running is not None and self._running[1] is jobs
             if not mine and jobs.empty():

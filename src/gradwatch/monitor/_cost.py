@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections import deque
 from typing import Any
+
+from ._estimate import Swept, estimate
 
 KEPT = 64
 """Of the last times, for the medians."""
@@ -29,8 +32,13 @@ class Cost:
         self._seen = {True: 0, False: 0}
         self._began: float | None = None
         self._total = 0.0
+        self.copying = 0.0
+        """Seconds spent on copies of the weights, for an autopsy."""
         self.alone: float | None = None
         """Seconds of the sums by themselves, where no other step is to compare with."""
+        self.swept: Swept | None = None
+        """What a recorded step reads; known after the first."""
+        self._estimated: tuple[Swept, float] | None = None
 
     @property
     def compiled(self) -> bool:
@@ -69,9 +77,19 @@ class Cost:
         longer = statistics.median(self._watched) - statistics.median(self._plain)
         return max(0.0, longer)
 
-    @property
-    def _is_alone(self) -> bool:
-        return self.alone is not None and not (self._plain and self._watched)
+    def _found(self) -> tuple[float | None, str | None]:
+        """Returns the same for the report, and how it was found."""
+        if self._plain and self._watched:
+            return self.in_step, "other steps"
+        if self.alone is not None:
+            return self.alone, "the sums alone"
+        if self.swept is None or not self.records:
+            return None, None
+        if self._estimated is None or self._estimated[0] != self.swept:
+            self._estimated = self.swept, estimate(self.swept)
+        # A part is not more than the whole.
+        whole = statistics.median(self._watched) if self._watched else math.inf
+        return min(self._estimated[1], whole), "an estimate"
 
     @property
     def host(self) -> float:
@@ -104,8 +122,9 @@ class Cost:
     def report(self) -> dict[str, Any]:
         """Returns what is written into the run."""
         total = self.lasted
-        in_step = self.in_step
+        in_step, compared_with = self._found()
         each = self.host + (in_step or 0.0)
+        spent = each * self.records + self.copying
         known = in_step is not None or not self.records
         return {
             "steps": self.steps,
@@ -114,6 +133,7 @@ class Cost:
             "step_ms": None if self.step is None else 1e3 * self.step,
             "in_step_ms": None if in_step is None else 1e3 * in_step,
             "host_ms": 1e3 * self.host,
-            "compared_with": "the sums alone" if self._is_alone else "other steps",
-            "share": each * self.records / total if total and known else None,
+            "compared_with": compared_with,
+            "copying_seconds": self.copying,
+            "share": spent / total if total and known else None,
         }

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..capture import HISTOGRAMS, SCALARS, Watching, describe
@@ -14,9 +16,11 @@ from ..record import Record, RunWriter, Sink, Sinks, numbers
 from ._assemble import Assembler, Labels, headline
 from ._behind import Behind
 from ._cost import Cost
+from ._estimate import swept
 from ._loss import LossReader
 from ._rows import Rows
 from ._schedule import Every, Moment, Schedule, as_schedule
+from ._stale import warn_of_nothing
 from ._verdict import OnFinding, Verdict
 
 # Of steps that are not recorded, the first few and then every tenth are timed: where
@@ -24,6 +28,10 @@ from ._verdict import OnFinding, Verdict
 _TIMED_FIRST, _TIMED_EVERY = 5, 10
 
 _WORTH_IT = 20.0  # seconds of training
+
+# Seconds of training after which a run says what it has cost so far, and then between
+# two times: one that is killed has said it.
+_SAID_FIRST, _SAID_EVERY = 1.0, 10.0
 
 
 class Host:
@@ -54,6 +62,11 @@ class Host:
         """The newest numbers of the whole model."""
         self.failure: str | None = None
         """What went wrong with our part; nothing is recorded after it."""
+        self.holds = False
+        """Whether somebody looks into what is not finite before it is told."""
+        self.held: Finding | None = None
+        """What waits for that."""
+        self._model: Any = None
         self._schedule = as_schedule(every, self.cost)
         self._pictures: Schedule = lambda _: bool(histograms)
         if not isinstance(histograms, bool):
@@ -75,6 +88,7 @@ class Host:
         self._batch = 0
         self._began = 0.0
         self._waits = False
+        self._says_at = math.inf
 
     @property
     def latest(self) -> Record | None:
@@ -84,7 +98,8 @@ class Host:
 
     def begin(self, watching: Watching, info: Mapping[str, Any]) -> None:
         """A training starts."""
-        self._watching = watching
+        self._watching, self._model = watching, watching.model
+        self.held = None
         self._assembler = Assembler(watching)
         self._writer = RunWriter(self.directory, self._seconds)
         self._writer.note("run", dict(info))
@@ -92,7 +107,9 @@ class Host:
         self._logs = None
         self._loss = LossReader(watching.model)
         self._described(watching)
+        self.cost.swept = None
         self.cost.begin()
+        self._says_at = time.perf_counter() + _SAID_FIRST
 
     def _described(self, watching: Watching) -> None:
         """Notes what a diagnosis has to know of the model, as it begins."""
@@ -111,7 +128,8 @@ class Host:
     def findings(self) -> tuple[Finding, ...]:
         """What was found so far."""
         self._behind.drain()
-        return tuple(self._verdict.findings)
+        directory = os.fspath(self.directory)
+        return tuple(replace(f, directory=directory) for f in self._verdict.findings)
 
     def end(self, *, well: bool = False) -> None:
         """The training is over, however it ended."""
@@ -152,9 +170,12 @@ class Host:
             moved = self._rows.moved()
             if moved:
                 self._writer.note("rows", moved)
-                last = max(self.step - 1, 0)
-                for finding in self._verdict.note({"rows": moved}, last):
-                    self._writer.finding(last, finding.to_dict(), str(finding))
+            last = max(self.step - 1, 0)
+            new = self._verdict.keep(self._verdict.note({"rows": moved}, last))
+            for finding in new:
+                self._writer.finding(last, finding.to_dict(), str(finding))
+            if not new and not self._verdict.records:
+                warn_of_nothing(self._model)
         except Exception as error:  # noqa: BLE001 - ours must not end a training
             self.failed(error)
 
@@ -217,12 +238,31 @@ class Host:
             self.step += ran
             self.wrote(time.perf_counter() - began, len(sent))
             self._notice()
-            logs = self._with_headline(logs)
+            return self._with_headline(logs)
         except Exception as error:  # noqa: BLE001 - ours must not end a training
             self.failed(error)
             return logs
-        self._verdict.act(watching.model)  # may raise: that was asked for
-        return logs
+
+    def act(self) -> None:
+        """Does what is to be done about findings that are new; may raise."""
+        if self._model is not None:
+            self._verdict.act(self._model)
+
+    def act_before_going_on(self) -> None:
+        """The same, when all has been looked at; for who must not be late."""
+        if self._verdict.ends:
+            self.settle()
+            self.act()
+
+    def settle(self) -> None:
+        """Returns when all that was recorded has been looked at."""
+        self._behind.drain()
+
+    def tell(self, finding: Finding) -> None:
+        """Keeps a finding that was made elsewhere."""
+        self._verdict.keep([finding])
+        if self._writer is not None:
+            self._writer.finding(finding.step, finding.to_dict(), str(finding))
 
     def detail(self, moment: Moment) -> int:
         """Returns how much of a step is recorded; asked once for each, in order."""
@@ -245,6 +285,8 @@ class Host:
         totals = self._assembler.totals(sent)
         if loss is not None:
             totals["loss"] = loss
+        if self.cost.swept is None:
+            self.cost.swept = swept(sent)
         labels = self._assembler.labels()
         self.headline |= headline(totals)
         if self._sinks:
@@ -258,6 +300,10 @@ class Host:
         """Notes what the host did, and what was done behind it."""
         behind, self._behind.seconds = self._behind.seconds, 0.0
         self.cost.wrote(seconds + behind, records)
+        now = time.perf_counter()
+        if records and self._writer is not None and now >= self._says_at:
+            self._says_at = now + _SAID_EVERY
+            self._writer.note("overhead", {**self.cost.report(), "so_far": True})
 
     def _finish(
         self, step: int, sent: Any, labels: Labels, histograms: bool, totals: Any
@@ -269,8 +315,18 @@ class Host:
         if record is not None:
             self._latest = record
             writer.write(record)
-            for finding in self._verdict.see(record):
+            for finding in self._held_back(self._verdict.see(record)):
                 writer.finding(finding.step, finding.to_dict(), str(finding))
+
+    def _held_back(self, found: list[Finding]) -> list[Finding]:
+        """Puts aside what somebody else is to look into first."""
+        kept = []
+        for finding in found:
+            if self.holds and finding.symptom == "nonfinite":
+                self.held = finding
+            else:
+                kept.append(finding)
+        return self._verdict.keep(kept)
 
     def _notice(self) -> None:
         if self._behind.failed is not None:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any
 
 import keras
 
 from .._errors import GradwatchError, told_as
-from ..backends import current
-from ..capture import Shadow, Watching, optimizers_of
+from ..capture import Shadow
 from ..diagnose import Finding
 from ..record import Record, Sink
 from ..select import Activations, Weights, Wrt
 from ..select import activations as at
 from ..select import weights as of
 from ._endings import close_with
+from ._fit import Fit, Told
 from ._host import Host
+from ._postmortem import OnNonfinite, Postmortem
+from ._postmortem import check as check_nonfinite
 from ._schedule import Every
 from ._stale import changed, warn_of
 from ._verdict import OnFinding
@@ -69,14 +72,19 @@ class GradientMonitor(keras.callbacks.Callback):
             `gradwatch.diagnose`), once for each finding: "warn"; "stop", which ends
             `fit` well, so that `EarlyStopping` can restore the best weights; "raise";
             or a function of the finding. By default it is only recorded.
+        on_nonfinite: "autopsy" to find out where the first NaN or infinity comes from
+            (see `gradwatch.autopsy`). The step that made it is made once more, with its
+            own batch and weights; they are kept in the run, and the finding names the
+            layer and the cause. Until then it costs half a per cent of the time, and
+            memory for two copies of the weights and up to half a GB of batches.
 
     Raises:
-        GradwatchError: If `every` or `on_finding` is none of what it may be.
+        GradwatchError: If an argument is none of what it may be.
         UnhealthyError: While training, if `on_finding` is "raise".
         AddressError: When training starts, if a name matches nothing.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what is watched, and what is done about it
         self,
         directory: str | os.PathLike[str],
         *,
@@ -86,12 +94,16 @@ class GradientMonitor(keras.callbacks.Callback):
         histograms: bool | Every = True,
         sinks: Sequence[Sink] = (),
         on_finding: OnFinding = None,
+        on_nonfinite: OnNonfinite = None,
     ) -> None:
         super().__init__()
+        check_nonfinite(on_nonfinite)
+        self._wants_autopsy = on_nonfinite == "autopsy"
+        self._postmortem: Postmortem | None = None
         self._host = Host(directory, every, histograms, sinks, on_finding)
         self._wrt = as_wrt(layers, activations)
-        self._fit: _Fit | None = None
-        self._kept: _Fit | None = None
+        self._fit: Fit | None = None
+        self._kept: Fit | None = None
         self._began: object = None
         self._batch = 0
         self._continues = False
@@ -130,7 +142,7 @@ class GradientMonitor(keras.callbacks.Callback):
             if kept is None and (names := changed(self.model)):
                 warn_of(names)
                 return
-            self._fit = kept or _Fit(self.model, self._wrt, self)
+            self._fit = kept or Fit(self.model, self._wrt, self._told())
             self._began, self._first_epoch = object(), True
         except GradwatchError:
             raise  # a name that matches nothing is said before training starts
@@ -144,7 +156,7 @@ class GradientMonitor(keras.callbacks.Callback):
             # Of this `fit` only: the list of an earlier one may be collected later.
             close_with(frame, lambda: self.close() if self._began is began else None)
 
-    def _open(self, fit: _Fit, epoch: int) -> None:
+    def _open(self, fit: Fit, epoch: int) -> None:
         model = self.model
         if isinstance(model.__dict__.get("train_step"), Shadow):
             raise GradwatchError(
@@ -158,6 +170,11 @@ class GradientMonitor(keras.callbacks.Callback):
             host.step = max(fit.iterations, epoch * batches)
         self._continues = True
         host.begin(fit.watching, fit.info())
+        if self._wants_autopsy:
+            self._postmortem = Postmortem(
+                host.directory, model, fit.optimizers, fit.untapped
+            )
+        host.holds = self._wants_autopsy
         fit.open()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -180,14 +197,54 @@ class GradientMonitor(keras.callbacks.Callback):
         self._batch = batch
         if self._fit is not None:
             self._fit.announced = True
+        if self._postmortem is not None:
+            began = time.perf_counter()
+            self._guard(self._postmortem.before, self._host.step)
+            self._host.cost.copying += time.perf_counter() - began
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Does what is to be done about what was found."""
+        del batch, logs
+        if self._fit is None:
+            return
+        if self._postmortem is not None:
+            self._guard(self._examine, self._postmortem.look)
+        self._host.act()  # may raise: that was asked for
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Does not let a training that is to end go on into another epoch."""
+        del epoch, logs
+        if self._fit is not None:
+            self._host.act_before_going_on()
+
+    def _examine(self, look: Any) -> None:
+        host = self._host
+        held = host.held
+        found = look(held, max(host.step - 1, 0))
+        if held is not None:  # else one may have come in the meantime
+            host.held = None
+        if found is not None:
+            host.tell(found)
+
+    def _guard(self, part: Any, *arguments: Any) -> None:
+        try:
+            part(*arguments)
+        except Exception as error:  # noqa: BLE001 - ours must not end a training
+            self._host.failed(error)
+            self.close()
 
     def on_train_end(self, logs: Any = None) -> None:
         """Takes the taps out."""
         del logs
         # Only what has trained without an error is used again.
         kept = self._fit
+        if kept is not None and self._postmortem is not None:
+            self._host.settle()
+            self._guard(self._examine, self._postmortem.last_look)
         self._close(well=True)
         self._kept = kept
+        if kept is not None:
+            self._host.act()  # what the last steps showed; may raise
 
     def close(self) -> None:
         """Takes the taps out and ends the file; called when `fit` ends, however."""
@@ -195,11 +252,20 @@ class GradientMonitor(keras.callbacks.Callback):
 
     def _close(self, *, well: bool) -> None:
         fit, self._fit, self._kept, self._began = self._fit, None, None, None
+        self._postmortem = None
         if fit is not None:
             fit.close()
             self._host.end(well=well)
 
     # around each execution ------------------------------------------------------------
+
+    def _told(self) -> Told:
+        keep = self._keep if self._wants_autopsy else None
+        return Told(self._before, self._after, keep, self._host.failed, self.close)
+
+    def _keep(self, batch: Any) -> None:
+        if self._postmortem is not None:
+            self._postmortem.keep(batch)
 
     def _before(self, steps: int) -> None:
         self._host.before(steps, self._batch, self.params.get("steps"))
@@ -210,98 +276,13 @@ class GradientMonitor(keras.callbacks.Callback):
             self.close()
         return logs
 
-    def _of_before(self, model: Any) -> _Fit | None:
+    def _of_before(self, model: Any) -> Fit | None:
         """What an earlier `fit` compiled, if nothing of it has changed since."""
         if self._kept is None:
             return None
         fit = self._kept
         same = fit.model is model and model.train_function is fit.original
         return fit if same and fit.fits(model) else None
-
-
-class _Fit:
-    """The taps on one model, in or out."""
-
-    def __init__(self, model: Any, wrt: Wrt, monitor: GradientMonitor) -> None:
-        self.model = model
-        self.original = model.train_function
-        self.announced = False
-        self._monitor = monitor
-        self._optimizers = optimizers_of(model)
-        self._slots = int(model.steps_per_execution)
-        self._trainable = [id(v) for v in model.trainable_variables]
-        self.watching = Watching(
-            model, self._optimizers, wrt, self._slots, monitor._host.failed
-        )
-        if all(layer.built for layer in model._flatten_layers()):
-            self.watching.resolve()  # a wrong name is said before training starts
-        self.watching.install()
-        try:
-            inner = self.watching.train_function(monitor._before, monitor._after)
-        finally:
-            self.watching.remove()
-            model.train_function = self.original
-        self.function = self._guarded(inner)
-
-    @property
-    def iterations(self) -> int:
-        """How many steps the optimizer has made; those that accumulate count."""
-        optimizer = self.model.optimizer
-        while hasattr(optimizer, "inner_optimizer"):
-            optimizer = optimizer.inner_optimizer
-        iterations = getattr(optimizer, "_iterations", None)
-        if iterations is None:
-            return 0
-        return int(iterations.value)
-
-    def fits(self, model: Any) -> bool:
-        """Whether what was compiled is what would be compiled now."""
-        return (
-            [id(o) for o in optimizers_of(model)] == [id(o) for o in self._optimizers]
-            and int(model.steps_per_execution) == self._slots
-            and (
-                current().watching.KEEPS_TRACES
-                or [id(v) for v in model.trainable_variables] == self._trainable
-            )
-        )
-
-    def open(self) -> None:
-        """Puts the taps in."""
-        self.watching.install()
-        self.model.train_function = self.function
-
-    def close(self) -> None:
-        """Takes the taps out."""
-        self.watching.remove()
-        if self.model.train_function is self.function:
-            self.model.train_function = self.original
-
-    def info(self) -> dict[str, Any]:
-        """What was trained, for whoever opens the run."""
-        return {
-            "model": self.model.name,
-            "parameters": int(self.model.count_params()) if self.model.built else None,
-            "optimizers": [type(o).__name__ for o in self._optimizers],
-            "backend": keras.backend.backend(),
-            "keras": keras.__version__,
-        }
-
-    def _guarded(self, inner: Any) -> Any:
-        def train_function(*args: Any) -> Any:
-            if not self.announced:
-                # Called by nobody that told us: the `fit` we belonged to is dead.
-                self._monitor.close()
-                return self.original(*args)
-            self.announced = False
-            try:
-                return inner(*args)
-            except StopIteration:
-                raise  # the data is at its end
-            except BaseException:
-                self._monitor.close()
-                raise
-
-        return train_function
 
 
 def as_wrt(layers: Any, activations: Any) -> Wrt:

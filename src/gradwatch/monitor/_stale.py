@@ -1,4 +1,4 @@
-"""Layers that were frozen, or set free, since Keras compiled the training step."""
+"""Trainings that are not as they seem: layers were frozen since `compile`, or all."""
 
 from __future__ import annotations
 
@@ -52,3 +52,15 @@ def warn_of(names: list[str]) -> None:
         RuntimeWarning,
         stacklevel=3,
     )
+
+
+def warn_of_nothing(model: Any) -> None:
+    """Warns that a training without a record had nothing to record, if that is so."""
+    if model is not None and not model.trainable_variables:
+        warnings.warn(
+            f"gradwatch recorded nothing: no weight of {model.name!r} is trainable, so "
+            "that there are no gradients. Set `trainable = True` on a layer, and "
+            "compile again.",
+            RuntimeWarning,
+            stacklevel=2,
+        )

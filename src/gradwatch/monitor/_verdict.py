@@ -38,19 +38,30 @@ class Verdict:
         self._waiting: list[Finding] = []
         self._doctor = Doctor()
 
+    @property
+    def ends(self) -> bool:
+        """Whether a finding ends the training."""
+        return self._on_finding in ("stop", "raise")
+
+    @property
+    def records(self) -> int:
+        """How many were seen of this training."""
+        return self._doctor.seen
+
     def begin(self, facts: Mapping[str, Any] | None) -> None:
         """A training starts: what was seen of another one is not its past."""
         self._doctor = Doctor(facts)
 
     def see(self, record: Record) -> list[Finding]:
         """Returns what is new with this record."""
-        return self._keep(self._doctor.see(record))
+        return self._doctor.see(record)
 
     def note(self, notes: Mapping[str, Any], step: int) -> list[Finding]:
         """Returns what the end of the training shows."""
-        return self._keep(self._doctor.note(notes, step))
+        return self._doctor.note(notes, step)
 
-    def _keep(self, new: list[Finding]) -> list[Finding]:
+    def keep(self, new: list[Finding]) -> list[Finding]:
+        """Keeps findings, so that they are acted on; returns them."""
         self.findings += new
         if self._on_finding is not None:
             self._waiting += new

@@ -1,6 +1,11 @@
 """Rows become a run on disk, and a run on disk becomes series of numbers."""
 
 from ._error import RunError as RunError
+from ._follow import Counts as Counts
+from ._follow import Follower as Follower
+from ._follow import FoundStep as FoundStep
+from ._follow import Listener as Listener
+from ._images import ImageWriter as ImageWriter
 from ._layout import KINDS as KINDS
 from ._layout import TOTALS as TOTALS
 from ._layout import Layout as Layout

@@ -5,7 +5,7 @@ Every tag is of the plugin `gradwatch`, and its metadata say in JSON what it hol
 | tag | a step's value |
 | --- | --- |
 | `gradwatch/rows/<layout>` | float32 `[lines, columns]` |
-| `gradwatch/histograms/<layout>` | the buckets in use, packed (see `pack`) |
+| `gradwatch/histograms/<layout>` | the counts, packed (see `_counts`) |
 | `gradwatch/totals` | float64 `[2, names]`: values, and 1 where one was measured |
 | `gradwatch/findings` | JSON |
 | `gradwatch/notes/<key>` | JSON |
@@ -18,19 +18,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zlib
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..summarise import BUCKETS, COLUMNS, HIGHEST, LOWEST
+from ..summarise import COLUMNS, HIGHEST, LOWEST
+from ._counts import pack
 from ._layout import TOTALS, Layout, Record
 from ._protos import protos
 
 PLUGIN = "gradwatch"
-FORMAT = 1
+FORMAT = 2
 FINDINGS = f"{PLUGIN}/findings"
 NOTES = f"{PLUGIN}/notes/"
 _TOTALS = f"{PLUGIN}/totals"
@@ -96,38 +96,6 @@ def dumps(payload: Mapping[str, Any]) -> bytes:
     """Returns JSON; what JSON does not know becomes a list, a number or words."""
     text = json.dumps(payload, default=_plain, separators=(",", ":"))
     return text.encode()
-
-
-def pack(counts: NDArray[np.integer]) -> list[bytes]:
-    """Returns a histogram of each line in few bytes: a dtype and a deflated matrix.
-
-    The matrix has a column for each bucket that any line uses. Its first row are the
-    numbers of these buckets, the others are the counts.
-
-    Example:
-    >>> import numpy as np
-    >>> counts = np.zeros((2, 128), int)
-    >>> counts[1, 70] = 3
-    >>> unpack(pack(counts), 2).tolist() == counts.tolist()
-    True
-    """
-    counts = np.asarray(counts)
-    used = np.flatnonzero(counts.any(axis=0))
-    matrix = np.concatenate([used[None], counts[:, used]])
-    # A layer of a million weights needs 32 bits for a few of its counts: the zeros that
-    # this brings to all the others are what deflating takes away again.
-    largest = int(matrix.max(initial=0))
-    dtype = "<u2" if largest < 2**16 else "<u4" if largest < 2**32 else "<u8"
-    return [dtype.encode(), zlib.compress(matrix.astype(dtype).tobytes(), 1)]
-
-
-def unpack(packed: list[bytes], lines: int) -> NDArray[np.int64]:
-    """Returns the counts, `[lines, BUCKETS]`: the inverse of `pack`."""
-    dtype, data = packed
-    matrix = np.frombuffer(zlib.decompress(data), dtype.decode()).reshape(lines + 1, -1)
-    counts = np.zeros((lines, BUCKETS), np.int64)
-    counts[:, matrix[0].astype(np.intp)] = matrix[1:]
-    return counts
 
 
 def _meta(what: str) -> dict[str, Any]:

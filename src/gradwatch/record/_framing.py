@@ -11,6 +11,8 @@ from collections.abc import Iterator
 
 _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
+OVERHEAD = _HEADER.size + _FOOTER.size
+"""Bytes that a record takes in a file, beside its data."""
 
 
 def frame(data: bytes) -> bytes:

@@ -28,6 +28,7 @@ def protos() -> Any:
         SessionLog=event_pb2.SessionLog,
         Value=summary_pb2.Summary.Value,
         SummaryMetadata=summary_pb2.SummaryMetadata,
+        DATA_CLASS_BLOB_SEQUENCE=summary_pb2.DATA_CLASS_BLOB_SEQUENCE,
         DATA_CLASS_TENSOR=summary_pb2.DATA_CLASS_TENSOR,
         Tensor=tensor_pb2.TensorProto,
         Shape=tensor_shape_pb2.TensorShapeProto,

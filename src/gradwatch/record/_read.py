@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._errors import counted, quoted
-from ._encode import FORMAT, NOTES, PLUGIN, Meta, unpack
+from ._counts import unpack
+from ._encode import FORMAT, NOTES, PLUGIN, Meta
 from ._error import RunError
 from ._framing import TornError, unframe
 from ._layout import Layout
@@ -140,14 +141,23 @@ def _events(path: Path, data: bytes) -> Iterator[tuple[Any, dict[str, Meta]]]:
                     stacklevel=4,
                 )
             return
-        if len(record) > _SMALL and _MARK not in record:
-            continue  # curves and histograms for TensorBoard's own tabs
+        if not may_concern_us(record):
+            continue
         event = event_type.FromString(record)
-        known.update(_metadata(path, event.summary.value))
+        known.update(metadata(path, event.summary.value))
         yield event, known
 
 
-def _metadata(path: Path, values: Iterable[Any]) -> Iterator[tuple[str, Meta]]:
+def may_concern_us(record: bytes) -> bool:
+    """Tells whether it is worth decoding: ours, or the start of a session.
+
+    The others are curves and histograms for TensorBoard's own tabs.
+    """
+    return len(record) <= _SMALL or _MARK in record
+
+
+def metadata(path: Path, values: Iterable[Any]) -> Iterator[tuple[str, Meta]]:
+    """Yields the tags that these values describe, and what they say of them."""
     for value in values:
         plugin = value.metadata.plugin_data
         if plugin.plugin_name == PLUGIN:

@@ -20,7 +20,12 @@ from ._series import Series, Totals, span, totals
 from ._text import newest
 
 if TYPE_CHECKING:
+    import re
+    from collections.abc import Sequence
+
     import pandas as pd
+
+    from ..show import Figure, ThemeName
 
 
 def open_run(directory: str | os.PathLike[str]) -> Run:
@@ -215,6 +220,101 @@ class Run:
         """
         rest = {"findings": self.findings, "notes": self.notes}
         export(as_path(path, "path"), self._blocks, self.totals, rest)
+
+    # pictures -------------------------------------------------------------------------
+
+    def plot(
+        self,
+        quantity: str = "norm",
+        names: str | re.Pattern[str] | Sequence[str | re.Pattern[str]] | None = None,
+        *,
+        kind: str = "weight",
+        theme: ThemeName = "light",
+    ) -> Figure:
+        """Draws a quantity over the steps: a heat map of layers, or lines for a few.
+
+        Up to six names are drawn as lines, more as a heat map. Nothing is averaged:
+        where there are more steps than room, the worst of them is drawn, and NaN, +∞
+        and −∞ have signs of their own. What the monitor found is marked.
+
+        Example:
+        >>> from gradwatch.record import Layout, Record, RunWriter, open_run
+        >>> from gradwatch.summarise import COLUMNS, blank
+        >>> rows = blank((1, len(COLUMNS)))
+        >>> rows[0, COLUMNS.index("norm")] = 0.5
+        >>> layout = Layout(("dense/kernel",), ("weight",), (6,))
+        >>> with RunWriter("runs/p") as writer:
+        ...     for step in (0, 10):
+        ...         writer.write(Record(step, layout, rows, None, {}))
+        >>> figure = open_run("runs/p").plot("norm")
+        >>> figure.axes[0].lines[0].get_ydata().tolist()
+        [0.5, 0.5]
+
+        Args:
+            quantity: "norm", "update_ratio", "zeros", "noise", "mean_abs", "largest",
+                "std", "applied_norm", "update_norm", "weight_norm", "underflow" or
+                "nonfinite"; or, of the step as a whole, "global_norm", "loss",
+                "learning_rate" or "loss_scale".
+            names: An address, a layer, a glob ("*/kernel"), a compiled regular
+                expression, or a list of these; everything if left out.
+            kind: "weight", "activation" (its gradient) or "value" (itself).
+            theme: "light" or "dark": the page it is for.
+
+        Returns:
+            The matplotlib figure, which `pyplot` does not know. Needs
+            `pip install "gradwatch[plot]"`.
+
+        Raises:
+            GradwatchError: If there is no such quantity, kind, name or recorded step.
+        """
+        from ..show.runs import plot_run
+
+        return plot_run(self, quantity, names, kind=kind, theme=theme)
+
+    def plot_flow(
+        self,
+        step: int | None = None,
+        names: str | re.Pattern[str] | Sequence[str | re.Pattern[str]] | None = None,
+        *,
+        theme: ThemeName = "light",
+    ) -> Figure:
+        """Draws the gradient flow along depth at a recorded step.
+
+        Args:
+            step: The recorded step nearest to it is drawn, and the title says which
+                that is; the last one if left out.
+            names: As `plot` takes them.
+            theme: "light" or "dark": the page it is for.
+
+        Returns:
+            The matplotlib figure, as of `Gradients.plot`.
+
+        Raises:
+            GradwatchError: If nothing was recorded, or the step is beyond it.
+        """
+        from ..show.runs import plot_run_flow
+
+        return plot_run_flow(self, step, names, theme=theme)
+
+    def plot_histogram(self, name: str, *, theme: ThemeName = "light") -> Figure:
+        """Draws how the elements of one weight's gradient lie, over the steps.
+
+        The number line runs up, by powers of ten: negative elements below, positive
+        ones above, exact zeros between them.
+
+        Args:
+            name: Its address, or a unique last part of it.
+            theme: "light" or "dark": the page it is for.
+
+        Returns:
+            The matplotlib figure.
+
+        Raises:
+            GradwatchError: If no histogram of it was recorded.
+        """
+        from ..show.runs import plot_run_histogram
+
+        return plot_run_histogram(self, name, theme=theme)
 
     def __str__(self) -> str:
         return newest(self._title(), self._blocks, self.steps)

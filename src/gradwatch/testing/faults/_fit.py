@@ -67,10 +67,11 @@ def training(
     *,
     batch: int = 32,
     epochs: int = 3,
+    steps: int = STEPS,
     prepare: Prepare | None = None,
     **options: Any,
 ) -> Train:
-    """Returns a run: draws all from the seed, and trains for sixty steps.
+    """Returns a run: draws all from the seed, and trains.
 
     Args:
         task: Draws the data.
@@ -78,6 +79,7 @@ def training(
         optimizer: Draws the optimizer.
         batch: Examples in a batch.
         epochs: Passes over the data.
+        steps: How many there are in all.
         prepare: Does something to the model before it is compiled.
         **options: Of `compile` or `fit`, in place of the usual ones.
     """
@@ -87,7 +89,7 @@ def training(
     def train(seed: int, callbacks: list[Callback]) -> keras.Model:
         keras.utils.set_random_seed(seed)
         rng = np.random.default_rng(seed)
-        data = task(rng, STEPS // epochs * batch)
+        data = task(rng, steps // epochs * batch)
         model = net(rng, data)
         if prepare is not None:
             prepare(rng, model, data)

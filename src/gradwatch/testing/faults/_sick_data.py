@@ -44,48 +44,60 @@ def _policy_loss(y: Any, logits: Any) -> Any:
     return -y[:, 1] * ops.sum(chosen * ops.log_softmax(logits), axis=-1)
 
 
+def _chance(rng: Rng, n: int) -> Data:
+    data = regression(rng, n)
+    return data._replace(y=rng.normal(size=data.y.shape).astype("float32"))
+
+
+def _low(net: Any) -> Any:
+    """Starts the head near zero: the loss is at once as low as ignorance allows."""
+    return partial(net, last={"init": normal(0.02)})
+
+
 _mixed_up = partial(relabelled, of=images, share=0.95)
+
+# Whether steps cancel takes more of them to see than most of what can be wrong.
+_long = partial(training, epochs=1, steps=120)
 
 NOISE = (
     sick(
         "heavy-tailed-targets",
-        training(_heavy_tails, mlp, sgd(2e-4), batch=1, epochs=1),
+        _long(_heavy_tails, mlp, sgd(2e-4), batch=1),
         "noise",
         "stuck-loss small-updates large-updates exploding",
     ),
     sick(
         "flipped-labels-cnn",
-        training(_mixed_up, cnn, sgd(0.02), batch=2, epochs=1),
+        _long(_mixed_up, cnn, sgd(0.02), batch=2),
         "noise",
         "stuck-loss",
     ),
     sick(
         "huge-dropout-mlp",
-        training(
-            partial(blobs, spread=2.0),
-            partial(mlp, depth=2, dropout=0.8, width=(48, 64)),
-            sgd(5e-3),
+        _long(
+            partial(blobs, spread=3.0),
+            partial(mlp, depth=2, dropout=0.9, width=(48, 64)),
+            sgd(3e-3),
             batch=2,
-            epochs=1,
         ),
         "noise",
         "stuck-loss dead-units",
     ),
     sick(
         "returns-of-chance",
-        training(_returns, mlp, sgd(0.02), batch=2, epochs=1),
+        _long(_returns, mlp, sgd(0.02), batch=2),
         "noise",
         "stuck-loss",
     ),
     sick(
         "single-examples-lstm",
-        training(
-            partial(relabelled, of=sequences, share=0.95),
-            rnn,
-            sgd(0.05),
-            batch=1,
-            epochs=1,
-        ),
+        _long(partial(relabelled, of=sequences, share=0.95), rnn, sgd(0.05), batch=1),
+        "noise",
+        "stuck-loss",
+    ),
+    sick(
+        "random-targets-mlp",
+        training(_chance, _low(mlp), sgd(0.01), batch=64),
         "noise",
         "stuck-loss",
     ),
@@ -98,18 +110,8 @@ def _constant(rng: Rng, n: int) -> Data:
     return data._replace(x=np.repeat(data.x[:1], n, axis=0))
 
 
-def _chance(rng: Rng, n: int) -> Data:
-    data = regression(rng, n)
-    return data._replace(y=rng.normal(size=data.y.shape).astype("float32"))
-
-
 def _thirty(rng: Rng, n: int) -> Data:
     return blobs(rng, n, classes=30)
-
-
-def _low(net: Any) -> Any:
-    """Starts the head near zero: the loss is at once as low as ignorance allows."""
-    return partial(net, last={"init": normal(0.02)})
 
 
 _TWICE = {"activation": "softmax"}
@@ -138,7 +140,6 @@ STUCK_LOSS = tuple(
             sgd(0.03),
             "noise",
         ),
-        ("random-targets-mlp", _chance, _low(mlp), sgd(0.01), "noise"),
         ("constant-features-lstm", _constant, rnn, adam(1e-3), "noise"),
         (
             "softmax-twice-mlp",

@@ -192,7 +192,7 @@ EXPLODING = tuple(
             adam(1e-3),
         ),
         # Just past what plain descent bears: each step overshoots a little more.
-        ("linear-overshoots", regression, partial(mlp, depth=0), sgd(1.0)),
+        ("linear-overshoots", regression, partial(mlp, depth=0), sgd(1.2)),
     )
 )
 

@@ -7,15 +7,15 @@ from typing import Any
 import keras
 import numpy as np
 
-from ..backends import Sparse, current
-from ..capture import Entry, untouched
-from ..targets import Loss
-from . import _autopsy_places as places
-from . import _autopsy_why as why
-from ._autopsy_causes import Cause
-from ._autopsy_numbers import counts, dtype_of, floats, is_bad
-from ._autopsy_result import Autopsy
-from ._autopsy_update import broken_update
+from ...backends import Sparse, current
+from ...capture import Entry, untouched
+from ...targets import Loss
+from . import _places as places
+from . import _why as why
+from ._causes import Cause
+from ._numbers import counts, dtype_of, floats, is_bad
+from ._result import Autopsy
+from ._update import broken_update
 
 
 def search(looked: places.Pass, x: Any, weights_name: str) -> Autopsy:

@@ -10,11 +10,11 @@ from typing import Any
 import keras
 import numpy as np
 
-from ..backends import Sparse
-from ..capture import Captured, Entry
-from ..select import Tree
-from ..targets import Target
-from ._autopsy_numbers import LIMITS, dtype_of, floats, is_bad, largest
+from ...backends import Sparse
+from ...capture import Captured, Entry
+from ...select import Tree
+from ...targets import Target
+from ._numbers import LIMITS, dtype_of, floats, is_bad, largest
 
 
 @dataclass(frozen=True, slots=True)

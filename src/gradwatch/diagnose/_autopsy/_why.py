@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..capture import Entry
-from ._autopsy_causes import Cause, of_derivative, of_operation, overflow
-from ._autopsy_numbers import LIMITS, described, dtype_of, floats, largest
-from ._autopsy_places import Pass, dense, is_output
-from ._autopsy_replay import watch_layer, watch_target
-from ._autopsy_suspects import Lookout
+from ...capture import Entry
+from ._causes import Cause, of_derivative, of_operation, overflow
+from ._numbers import LIMITS, described, dtype_of, floats, largest
+from ._places import Pass, dense, is_output
+from ._replay import watch_layer, watch_target
+from ._suspects import Lookout
 
 
 def of_activation(looked: Pass, entry: Entry) -> Cause:

@@ -17,7 +17,7 @@ _VANISHED, _EXPLODED = 3.0, 1.75
 _GROWN = 2.5
 _STEADY, _STEADIER = 0.7, 0.85
 _ALONE = 100.0
-_HEADS = 300.0
+_HEADS = 100.0
 
 
 class Profile(NamedTuple):
@@ -169,6 +169,8 @@ class DominatingLayer(Rule):
 
     def look(self, sight: Sight) -> Iterator[Sign]:
         """Sees a layer that is far from all others."""
+        if sight.past.loss.learnt:  # what is left is left to the last layer
+            return
         owners, g = sight.chart.owners, np.nan_to_num(sight.g)
         if not len(owners) or owners.max() < _FEWEST - 2:
             return
@@ -191,7 +193,7 @@ class DominatingHead(Rule):
     """One output's loss is all that counts."""
 
     symptom: str = "dominating-head"
-    healthy: str = "a factor of less than 300 between the heads"
+    healthy: str = "a factor of less than 100 between the heads"
     try_first: str = (
         "Scale the targets to about one, or set `loss_weights` so that the losses are "
         "of the same size."

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..record import Layout
+from ...record import Layout
 
 Facts = Mapping[str, Any]
 """What the monitor noted of the model: its weights and layers by address."""
@@ -183,7 +183,15 @@ class Chart:
 
     @cached_property
     def fresh(self) -> bool:
-        """Whether training began at random weights, as far as is known."""
+        """Whether training began at random weights, as far as is known.
+
+        Kernels that have learnt little still look random; biases that began at zero
+        are there no more.
+        """
+        shifts = [n for n, shift in zip(self.names, self.shifts, strict=True) if shift]
+        moved = sum(self.fact(name, "moved") is True for name in shifts)
+        if moved > len(shifts) / 2:
+            return False
         chosen = [
             n for n, kernel in zip(self.names, self.kernels, strict=True) if kernel
         ]

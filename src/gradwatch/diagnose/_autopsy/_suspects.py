@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ._autopsy_numbers import is_bad, wide
+from ._numbers import is_bad, wide
 
 KEPT = 200
 """Suspects kept of one layer: a loop repeats the same few."""

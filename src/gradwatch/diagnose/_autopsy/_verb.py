@@ -7,11 +7,11 @@ from typing import Any
 
 import keras
 
-from .._errors import GradwatchError, TargetError
-from ..backends._operations import compiles_first
-from ..capture import Engine
-from ..select import Selector, Tree, activations, inputs, require_model, walk, weights
-from ..targets import (
+from ..._errors import GradwatchError, TargetError
+from ...backends._operations import compiles_first
+from ...capture import Engine
+from ...select import Selector, Tree, activations, inputs, require_model, walk, weights
+from ...targets import (
     Loss,
     Setting,
     Target,
@@ -20,10 +20,10 @@ from ..targets import (
     named_outputs,
     needs_labels,
 )
-from ._autopsy_numbers import dtype_of
-from ._autopsy_places import Pass
-from ._autopsy_result import Autopsy
-from ._autopsy_search import search
+from ._numbers import dtype_of
+from ._places import Pass
+from ._result import Autopsy
+from ._search import search
 
 
 def autopsy(

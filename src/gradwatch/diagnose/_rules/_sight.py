@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..record import Record
-from ..summarise import COLUMNS, SCALED, is_blank
+from ...record import Record
+from ...summarise import COLUMNS, SCALED, is_blank
 from ._chart import Chart
 from ._loss import Loss
 

@@ -9,7 +9,7 @@ import numpy as np
 _KEPT = 256
 _ENOUGH, _PLENTY = 6, 16
 _SIGNIFICANT, _PLAIN, _VISIBLE = 2.0, 4.0, 0.01
-_REACHED = 0.5
+_REACHED, _NOTHING = 0.5, 1e-3
 _LITTLE, _FLAT, _CLEAR = 0.3, 0.03, 3.0
 
 
@@ -64,8 +64,11 @@ class Loss:
     @property
     def falls(self) -> bool:
         """Whether it falls, by more than its own scatter."""
-        clear = self.first - self.recent > _SIGNIFICANT * self._ends()[2]
-        return clear and self.drop > _VISIBLE
+        return self._is_clear() and self.drop > _VISIBLE
+
+    def _is_clear(self) -> bool:
+        """Whether what it fell by is more than its scatter makes of nothing."""
+        return self.first - self.recent > _SIGNIFICANT * self._ends()[2]
 
     @property
     def stays(self) -> bool:
@@ -97,29 +100,58 @@ class Loss:
 
     @property
     def learnt(self) -> bool:
-        """Whether much of it is gone."""
+        """Whether much of it is gone, and not by chance."""
         if not self.known:
             return False
-        return self.drop > _REACHED or (self._whole and self._fell_at_once())
+        length = self._length()
+        # Where it may be negative it has no logarithm, and a share of it says little.
+        by_far = (
+            self._is_clear()
+            if self._is_signed()
+            else self._is_gone(length, _SIGNIFICANT)
+        )
+        gone = self.drop > _REACHED and by_far
+        return gone or (self._whole and self._fell_at_once())
+
+    def _is_signed(self) -> bool:
+        return min(self.seen) < 0
 
     def _fell_at_once(self) -> bool:
         """Whether the beginning was over within a few steps, as where it falls fast."""
         start = float(np.mean(self.seen[:2]))
         fell = start - self.recent
-        return fell > _REACHED * abs(start) and fell > _PLAIN * self._ends()[2]
+        plain = fell > _REACHED * abs(start) and fell > _PLAIN * self._ends()[2]
+        return plain and (self._is_signed() or self._is_gone(2, _CLEAR))
+
+    def _is_gone(self, first: int, times: float) -> bool:
+        """Whether the first losses stand out from the last, and not by their scatter.
+
+        By their logarithms: a few examples a step make losses that scatter by factors,
+        and of those two are often twice as large as the rest.
+        """
+        length = self._length()
+        least = max(_NOTHING * float(np.median(self.seen[:length])), 1e-30)
+        logs = np.log(np.maximum(self.seen, least))
+        fell = float(logs[:first].mean() - logs[-length:].mean())
+        chance = float(logs[-length:].std()) * math.sqrt(1 / first + 1 / length)
+        return fell > -math.log(_REACHED) and fell > times * chance
 
     @property
     def rises(self) -> bool:
         """Whether it is no better than at the beginning, or not finite."""
         return self.became_nonfinite is not None or (self.known and self.drop <= 0)
 
+    def _length(self) -> int:
+        """How many losses are a beginning, and how many an end."""
+        count = len(self.seen)
+        return max(1, min(count // 2, max(3, count // 4)))
+
     def _ends(self) -> tuple[float, float, float]:
         """The loss at the beginning, now, and how far chance sets them apart."""
         if self._known is None:
-            count = len(self.seen)
-            if not count:
+            if not self.seen:
                 return math.nan, math.nan, math.nan
-            length = max(1, min(count // 2, max(3, count // 4)))
+            length = self._length()
             ends = np.array([self.seen[:length], self.seen[-length:]])
             # Medians: of what has heavy tails the mean is that of the last outlier.
             first, recent = np.median(ends, axis=1).tolist()

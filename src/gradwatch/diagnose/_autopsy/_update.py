@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from ._autopsy_numbers import LIMITS, counts, floats, is_bad, largest
+from ._numbers import LIMITS, counts, floats, is_bad, largest
 
 
 @dataclass(frozen=True, slots=True)

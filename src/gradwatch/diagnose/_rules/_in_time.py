@@ -8,16 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._symptoms import SYMPTOMS
 from ._rule import Rule, Sign, decades, sure
 from ._sight import WINDOW, Sight, median
-from ._symptoms import SYMPTOMS
 
 _FADED = 1e-3
 _GROWN, _GROWN_ALONE = 100.0, 1000.0
 _SPIKE, _SPIKES = 100.0, 3
 _PART = 0.08
-_SCATTER, _WILD = 0.1, 1.0
-_CHANCE = 8.0
+_THROUGH, _BLOWN_UP = 10.0, 100.0
+_SCATTER, _WILD = 0.05, 1.0
+_CHANCE = 15.0
 _LONG = 40
 """So many steps must have gone by before a loss can be called stuck."""
 
@@ -38,7 +39,11 @@ class Fading(Rule):
         """Sees a norm far below that of the beginning, and a loss that is not."""
         loss = sight.past.loss
         share = self._left(sight)
-        if not share < _FADED or not loss.known or loss.learnt:
+        if not share < _FADED or not loss.known:
+            return
+        # With a loss left, and no gradient anywhere, nothing more will be learnt.
+        over = share == 0 and loss.recent > _FADED * loss.first
+        if loss.learnt and not over:
             return
         yield Sign(
             {"gradient over that of the beginning": share, "loss fell by": loss.drop},
@@ -132,13 +137,58 @@ class VanishingTime(Rule):
             if not square > 0:
                 continue
             share = float(flows.mean_abs[place] ** 2 / square)
-            if share < _PART:
+            # Where gradients grow on their way back, a few hold them as well.
+            if share < _PART and not through(sight, place) > _THROUGH:
                 yield Sign(
                     {"share of elements that hold the gradient": share},
                     (name,),
                     key=name,
                     confidence=sure(decades(_PART / share)),
                 )
+
+
+@dataclass
+class ExplodingTime(Rule):
+    """Gradients grow from step to step of a sequence, on their way back."""
+
+    symptom: str = "exploding"
+    healthy: str = "no larger before a recurrent layer than after it"
+    try_first: str = (
+        "Clip with `global_clipnorm=1.0`, use an orthogonal recurrent kernel, an LSTM "
+        "or GRU, or shorter sequences."
+    )
+    excludes: tuple[str, ...] = ("converged",)
+    single: bool = True
+
+    def look(self, sight: Sight) -> Iterator[Sign]:
+        """Sees gradients that are far larger before a recurrent layer than after."""
+        for place, name in enumerate(sight.flows.names):
+            if not sight.chart.of_layer(name.partition("@")[0], "feeds_recurrent"):
+                continue
+            grown = through(sight, place)
+            if grown > _BLOWN_UP and math.isfinite(grown):
+                yield Sign(
+                    {"gradient before the layer over that after it": grown},
+                    (name,),
+                    key=f"time {name}",
+                    confidence=sure(decades(grown / _BLOWN_UP)),
+                )
+
+
+def through(sight: Sight, place: int) -> float:
+    """Returns how much larger an activation's gradient is than that of the next one.
+
+    The next is a sibling: what runs inside a layer is passed over.
+    """
+    flows = sight.flows
+    own = flows.names[place].partition("@")[0]
+    around = own.rpartition("/")[0]
+    for after in range(place + 1, len(flows.names)):
+        other = flows.names[after].partition("@")[0]
+        if other != own and other.rpartition("/")[0] == around:
+            sizes = np.hypot(flows.mean, flows.std)
+            return float(sizes[place] / sizes[after]) if sizes[after] > 0 else math.nan
+    return math.nan
 
 
 @dataclass
@@ -156,6 +206,7 @@ class Noise(Rule):
         {
             *("fading", "dead-layer", "exploding", "large-updates", "vanishing"),
             *("initialisation", "saturated", "unreached", "underflow"),
+            "small-updates",
         }
     )
 

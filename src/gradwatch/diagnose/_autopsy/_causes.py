@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ._autopsy_numbers import LIMITS, described, wide
-from ._autopsy_suspects import Suspect
+from ._numbers import LIMITS, described, wide
+from ._suspects import Suspect
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from typing import Any
 
-from .._errors import GradwatchError, counted
+from ..._errors import GradwatchError, counted
+from . import _kept as kept
 
 WHERE = (
     "input",
@@ -45,6 +47,9 @@ class Autopsy:
             the operation looked like. If nothing was found, the largest magnitudes.
         try_first: What to try first.
         notes: What was not looked at, and other remarks.
+        step: Of the training that was watched; None for an autopsy asked for by hand.
+        directory: Where the batch and the weights from before the step are kept; None
+            if they are not.
     """
 
     found: bool
@@ -56,6 +61,8 @@ class Autopsy:
     evidence: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     try_first: str = ""
     notes: tuple[str, ...] = ()
+    step: int | None = None
+    directory: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain values, which JSON can hold."""
@@ -79,6 +86,56 @@ class Autopsy:
         known = {name: value for name, value in values.items() if name in names}
         return cls(**known | {"notes": tuple(known.get("notes", ()))})
 
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str]) -> Autopsy:
+        """Returns the autopsy that a `GradientMonitor` wrote into its run.
+
+        Example:
+        >>> import gradwatch as gw
+        >>> gw.Autopsy.load("runs/healthy")
+        Traceback (most recent call last):
+            ...
+        gradwatch.GradwatchError: `directory` must be that of a run with an autopsy...
+
+        Args:
+            directory: Of the run, or of one autopsy in it. Of several, it is the last.
+
+        Raises:
+            GradwatchError: If there is none, or it cannot be read.
+        """
+        file = kept.latest(directory)
+        return cls.from_dict(kept.read(file) | {"directory": str(file.parent)})
+
+    def restore(self, model: Any) -> tuple[Any, Any, Any]:
+        """Gives a model the weights from before the step; returns the step's batch.
+
+        Example:
+        >>> import gradwatch as gw
+        >>> gw.Autopsy(found=False).restore(None)
+        Traceback (most recent call last):
+            ...
+        gradwatch.GradwatchError: `restore` needs an autopsy with its batch and...
+
+        Args:
+            model: A model built as the one that was trained.
+
+        Returns:
+            The inputs, labels and sample weights, as for `gradwatch.autopsy`; None for
+            what there was not.
+
+        Raises:
+            GradwatchError: If the batch and the weights were not kept.
+        """
+        if self.directory is None:
+            raise GradwatchError(
+                "`restore` needs an autopsy with its batch and weights. Received: one "
+                "that has none. `Autopsy.load(…)` of a run that was watched with "
+                "`GradientMonitor(…, on_nonfinite='autopsy')` has them."
+            )
+        from ._keep import restore  # Keras, which who only reads does not need
+
+        return restore(self.directory, model)
+
     def one_line(self) -> str:
         """Returns the finding as one line."""
         if not self.found:
@@ -88,8 +145,12 @@ class Autopsy:
 
     def __str__(self) -> str:
         parts = _finding(self) if self.found else _nothing(self)
+        if self.step is not None:
+            parts.insert(0, f"Step {self.step}.")
         if self.try_first:
             parts.append(f"Try first: {self.try_first}")
+        if self.directory is not None:
+            parts.append(f"The batch, and the weights before it: {self.directory}")
         return "\n".join([*parts, *self.notes])
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import keras
 
-from ..backends._operations import traced
-from ..capture import untouched
-from ..select import Tree
-from ..targets import Setting, Target, prepared_loss
-from ._autopsy_numbers import dtype_of, floats, is_bad
-from ._autopsy_suspects import Lookout
+from ...backends._operations import traced
+from ...capture import untouched
+from ...select import Tree
+from ...targets import Setting, Target, prepared_loss
+from ._numbers import dtype_of, floats, is_bad
+from ._suspects import Lookout
 
 
 class _Enough(BaseException):

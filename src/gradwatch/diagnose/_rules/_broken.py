@@ -13,7 +13,7 @@ from ._sight import Sight
 from ._updates import lost_in_half
 
 _HALF, _MOST = 0.5, 0.8
-_STEADY = 0.1
+_STEADY, _SAME = 0.1, 0.02
 _MANY = 20
 _ALL = 1.0 - 1e-9
 
@@ -131,7 +131,8 @@ def silent(sight: Sight) -> tuple[list[str], list[str]]:
     """
     chart = sight.chart
     nothing = sight.g == 0
-    if not nothing.any():
+    # Zeros beside a NaN tell nothing: on some processors the slope of ReLU there is 0.
+    if not nothing.any() or (sight.nonfinite > 0).any():
         return [], []
     whole = np.bincount(chart.owners, ~nothing) == 0
     order = list(dict.fromkeys(chart.layers))
@@ -191,6 +192,20 @@ def _origin(sight: Sight, dead: list[str]) -> tuple[str, ...]:
     return tuple(dead[-1:])
 
 
+def _single(sight: Sight) -> NDArray[np.bool_]:
+    """Biases as many of whose gradients are zero as of their layer's outputs.
+
+    So it is if a step has one example: then a unit that is silent has no gradient, and
+    may have one at the next step.
+    """
+    zeros = {
+        name.partition("@")[0]: share
+        for name, share in zip(sight.values.names, sight.values.zeros, strict=True)
+    }
+    outputs = np.array([zeros.get(layer, np.nan) for layer in sight.chart.layers])
+    return np.asarray(np.abs(outputs - sight.zeros) < _SAME, bool)
+
+
 @dataclass
 class DeadUnits(Rule):
     """Units of a rectifier are not active for any example of a batch."""
@@ -213,7 +228,7 @@ class DeadUnits(Rule):
             # With a few examples a step, other units are silent each time.
             recent = np.array(sight.past.zeros)
             low, high = recent.min(axis=0), recent.max(axis=0)
-            some &= (high - low <= _STEADY) | (low >= _MOST)
+            some &= ((high - low <= _STEADY) & ~_single(sight)) | (low >= _MOST)
         for line in np.flatnonzero(some):
             yield Sign(
                 {"share of units without a gradient": float(sight.zeros[line])},

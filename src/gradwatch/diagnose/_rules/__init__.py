@@ -1,0 +1,32 @@
+"""The rules: what is seen of a training, step by step, and the signs of a symptom."""
+
+from ._along_depth import DominatingHead as DominatingHead
+from ._along_depth import DominatingLayer as DominatingLayer
+from ._along_depth import Exploding as Exploding
+from ._along_depth import Vanishing as Vanishing
+from ._beginnings import Frozen as Frozen
+from ._beginnings import Initialisation as Initialisation
+from ._beginnings import NotFrozen as NotFrozen
+from ._beginnings import Saturated as Saturated
+from ._broken import DeadLayer as DeadLayer
+from ._broken import DeadUnits as DeadUnits
+from ._broken import NonFinite as NonFinite
+from ._broken import Unreached as Unreached
+from ._chart import Chart as Chart
+from ._chart import Facts as Facts
+from ._in_time import ExplodingTime as ExplodingTime
+from ._in_time import Fading as Fading
+from ._in_time import Growing as Growing
+from ._in_time import Noise as Noise
+from ._in_time import StuckLoss as StuckLoss
+from ._in_time import VanishingTime as VanishingTime
+from ._in_time import agree as agree
+from ._rule import NOT as NOT
+from ._rule import Rule as Rule
+from ._rule import Sign as Sign
+from ._sight import Past as Past
+from ._sight import Sight as Sight
+from ._updates import Clipping as Clipping
+from ._updates import LargeUpdates as LargeUpdates
+from ._updates import SmallUpdates as SmallUpdates
+from ._updates import Underflow as Underflow

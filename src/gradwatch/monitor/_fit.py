@@ -1,0 +1,127 @@
+"""The taps on a model that `fit` trains."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+
+from ..backends import current
+from ..capture import Watching, optimizers_of
+from ..select import Wrt
+
+
+@dataclass(frozen=True)
+class Told:
+    """Who is told what `fit` does.
+
+    Attributes:
+        before: So many steps are about to be made.
+        after: They are made; gets their logs, and returns them.
+        keep: One of them is made on this batch; None if nobody wants it.
+        failed: Our own part failed.
+        dead: The `fit` is dead.
+    """
+
+    before: Callable[[int], None]
+    after: Callable[[Any], Any]
+    keep: Callable[[Any], None] | None
+    failed: Callable[[Exception], None]
+    dead: Callable[[], None]
+
+
+class Fit:
+    """The taps on one model, in or out."""
+
+    def __init__(self, model: Any, wrt: Wrt, told: Told) -> None:
+        self.model = model
+        self.original = model.train_function
+        self.announced = False
+        self._told = told
+        self.optimizers = optimizers_of(model)
+        self._slots = int(model.steps_per_execution)
+        self._trainable = [id(v) for v in model.trainable_variables]
+        self.watching = Watching(model, self.optimizers, wrt, self._slots, told.failed)
+        if all(layer.built for layer in model._flatten_layers()):
+            self.watching.resolve()  # a wrong name is said before training starts
+        self.watching.install()
+        try:
+            inner = self.watching.train_function(told.before, told.after, told.keep)
+        finally:
+            self.watching.remove()
+            model.train_function = self.original
+        self.function = self._guarded(inner)
+
+    @property
+    def iterations(self) -> int:
+        """How many steps the optimizer has made; those that accumulate count."""
+        optimizer = self.model.optimizer
+        while hasattr(optimizer, "inner_optimizer"):
+            optimizer = optimizer.inner_optimizer
+        iterations = getattr(optimizer, "_iterations", None)
+        if iterations is None:
+            return 0
+        return int(iterations.value)
+
+    def fits(self, model: Any) -> bool:
+        """Whether what was compiled is what would be compiled now."""
+        return (
+            [id(o) for o in optimizers_of(model)] == [id(o) for o in self.optimizers]
+            and int(model.steps_per_execution) == self._slots
+            and (
+                current().watching.KEEPS_TRACES
+                or [id(v) for v in model.trainable_variables] == self._trainable
+            )
+        )
+
+    def open(self) -> None:
+        """Puts the taps in."""
+        self.watching.install()
+        self.model.train_function = self.function
+
+    def close(self) -> None:
+        """Takes the taps out."""
+        self.watching.remove()
+        if self.model.train_function is self.function:
+            self.model.train_function = self.original
+
+    @contextlib.contextmanager
+    def untapped(self) -> Iterator[None]:
+        """Inside, the model is as if nobody watched it."""
+        function = self.model.train_function
+        self.close()
+        try:
+            yield
+        finally:
+            if function is self.function:
+                self.open()
+
+    def info(self) -> dict[str, Any]:
+        """What was trained, for whoever opens the run."""
+        return {
+            "model": self.model.name,
+            "parameters": int(self.model.count_params()) if self.model.built else None,
+            "optimizers": [type(o).__name__ for o in self.optimizers],
+            "backend": keras.backend.backend(),
+            "keras": keras.__version__,
+        }
+
+    def _guarded(self, inner: Any) -> Any:
+        def train_function(*args: Any) -> Any:
+            if not self.announced:
+                # Called by nobody that told us: the `fit` we belonged to is dead.
+                self._told.dead()
+                return self.original(*args)
+            self.announced = False
+            try:
+                return inner(*args)
+            except StopIteration:
+                raise  # the data is at its end
+            except BaseException:
+                self._told.dead()
+                raise
+
+        return train_function

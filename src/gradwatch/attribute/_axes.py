@@ -1,0 +1,69 @@
+"""Which axis of a tensor holds the channels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from .._errors import GradwatchError
+from ..select import Tree
+
+FORMATS = ("channels_last", "channels_first")
+
+
+def channel_axis(
+    tree: Tree, address: str | None, ndim: int, data_format: str | None = None
+) -> int | None:
+    """Returns the channel axis of a layer's output, or of an input of the model.
+
+    The layer itself knows it, if it is a convolution, a pooling or a normalisation.
+    For the rest, the other layers of the model do: a model has one format.
+
+    Args:
+        tree: Of the model.
+        address: Of the layer; None for an input.
+        ndim: Of the tensor, with the batch axis.
+        data_format: What the caller said.
+
+    Raises:
+        GradwatchError: When what the caller said is no data format.
+    """
+    if data_format is not None and data_format not in FORMATS:
+        raise GradwatchError(
+            f"`data_format` must be one of {FORMATS}. Received: {data_format!r}."
+        )
+    if ndim < 3 or (address is None and _grey(tree, ndim)):
+        return None
+    if data_format is None and address is not None:
+        data_format = _format_of(tree.layers[address].layer, ndim)
+    if data_format is None:
+        formats = {
+            _format_of(node.layer, None)
+            for node in tree.layers.values()
+            if hasattr(node.layer, "data_format")
+        } - {None}
+        only = formats.pop() if len(formats) == 1 else None
+        # Sequences and embeddings keep their last axis, whatever images do.
+        fallback = keras.config.image_data_format() if ndim > 3 else None
+        data_format = only or fallback
+    return 1 if data_format == "channels_first" else ndim - 1
+
+
+def _grey(tree: Tree, ndim: int) -> bool:
+    """Whether an input is an image without channels, which a layer adds to it."""
+    found = [getattr(node.layer, "rank", None) for node in tree.layers.values()]
+    ranks = [rank for rank in found if isinstance(rank, int)]
+    return bool(ranks) and min(ranks) == ndim - 1
+
+
+def _format_of(layer: Any, ndim: int | None) -> str | None:
+    """Returns the data format of a layer that has one."""
+    known = getattr(layer, "data_format", None)
+    # A Flatten has one that nobody sets: where it ends, there is no space any more.
+    if known in FORMATS and not isinstance(layer, keras.layers.Flatten):
+        return str(known)
+    axis = getattr(layer, "axis", None)
+    if ndim is not None and isinstance(layer, keras.layers.BatchNormalization):
+        return "channels_first" if axis == 1 else "channels_last"
+    return None

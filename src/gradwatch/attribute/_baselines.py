@@ -1,0 +1,251 @@
+"""Baselines: what an input is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from .._errors import GradwatchError, counted, quoted
+from ._axes import channel_axis
+from ._checked import require_count, require_positive
+from ._problem import Problem
+
+NAMES = ("zeros", "mean", "blur")
+
+Baseline: TypeAlias = Any
+"""One of `NAMES`, a number, an array, a function of the values, `sampled(…)`, or a
+list or dict of these, one for each place."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sampled:
+    """Made by `gradwatch.attribute.sampled`."""
+
+    data: Any
+    count: int
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{counted(self.count, 'sample')} of the data, seed {self.seed}"
+
+
+def sampled(data: Any, count: int = 10, *, seed: int = 0) -> Sampled:
+    """Several baselines for each example, drawn from data; the results are averaged.
+
+    Example:
+    >>> import gradwatch as gw, keras, numpy as np
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    >>> data = np.random.default_rng(0).normal(size=(100, 3))
+    >>> baseline = gw.attribute.sampled(data, 5)
+    >>> a = gw.integrated_gradients(
+    ...     model, data[:2], gw.class_score(1), baseline=baseline
+    ... )
+    >>> a.settings["baseline"]
+    '5 samples of the data, seed 0'
+
+    Args:
+        data: Inputs, in the structure of `x`, as many examples as you like.
+        count: How many are drawn for each example.
+        seed: Of the draw.
+
+    Returns:
+        A baseline.
+
+    Raises:
+        GradwatchError: When `count` is no number of samples.
+    """
+    require_count(count, "count")
+    return Sampled(data, count, seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Blurred:
+    """Made by `gradwatch.attribute.blurred`."""
+
+    sigma: float
+
+    def __call__(self, values: np.ndarray, channels: int | None = None) -> np.ndarray:
+        """Returns the values, blurred along all axes but the batch's and channels'."""
+        axes = [a for a in range(1, values.ndim) if a != channels]
+        for axis in axes:
+            values = np.apply_along_axis(_smooth, axis, values, self.sigma)
+        return values
+
+    def __str__(self) -> str:
+        return f"blur of {self.sigma:g}"
+
+
+def blurred(sigma: float) -> Blurred:
+    """The input itself, blurred: what is left are large shapes and colours.
+
+    Example:
+    >>> import gradwatch as gw, keras, numpy as np
+    >>> model = keras.Sequential([keras.Input((8, 8, 1)), keras.layers.Flatten()])
+    >>> baseline = gw.attribute.blurred(2.0)
+    >>> a = gw.integrated_gradients(
+    ...     model, np.eye(8)[None, ..., None], gw.class_score(0), baseline=baseline
+    ... )
+    >>> a.values.shape
+    (1, 8, 8, 1)
+
+    Args:
+        sigma: The width of the Gaussian, in pixels or time steps.
+
+    Returns:
+        A baseline.
+
+    Raises:
+        GradwatchError: When `sigma` is no width.
+    """
+    require_positive(sigma, "sigma")
+    return Blurred(sigma)
+
+
+def _smooth(line: np.ndarray, sigma: float) -> np.ndarray:
+    reach = max(1, int(np.ceil(3 * sigma)))
+    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
+    padded = np.pad(line, reach, mode="edge")
+    return np.convolve(padded, kernel / kernel.sum(), mode="valid")
+
+
+def described(baseline: Baseline) -> str:
+    """Returns a baseline in words, for the settings of a result."""
+    if isinstance(baseline, str | Sampled | Blurred | int | float):
+        return str(baseline)
+    if callable(baseline):
+        return str(getattr(baseline, "__name__", "a function"))
+    return "given"
+
+
+def baselines(problem: Problem, baseline: Baseline) -> list[list[np.ndarray]]:
+    """Returns the baselines: for each of several, an array for each place.
+
+    Raises:
+        GradwatchError: When one is of the wrong shape, or is none at all.
+    """
+    if isinstance(baseline, Sampled):
+        return _drawn(problem, baseline)
+    return [_at_places(problem, baseline)]
+
+
+def _at_places(problem: Problem, baseline: Baseline) -> list[np.ndarray]:
+    free = problem.free
+    if free.leaves[0].kind != "input" and _of_inputs(problem, baseline):
+        data = problem.values_of(baseline)
+        if len(data[0]) not in (1, problem.size):
+            raise GradwatchError(
+                f"`baseline` must hold one example, or one for each of the "
+                f"{problem.size} of `x`. Received: {len(data[0])}. Several baselines "
+                "for each example are `gradwatch.attribute.sampled(data)`."
+            )
+        return [
+            np.broadcast_to(d, v.shape) for d, v in zip(data, free.values, strict=True)
+        ]
+    items = _items(free.names, baseline)
+    arrays = []
+    for leaf, name, values, item in zip(
+        free.leaves, free.names, free.values, items, strict=True
+    ):
+        address = None if leaf.kind == "input" else leaf.address
+        axis = channel_axis(problem.tree, address, values.ndim)
+        arrays.append(_array(item, values, axis, name))
+    return arrays
+
+
+def _items(names: list[str], baseline: Baseline) -> list[Any]:
+    """Returns what was said for each place."""
+    if isinstance(baseline, Mapping):
+        short = {name: name.removeprefix("inputs[").removesuffix("]") for name in names}
+        known = {**{s: n for n, s in short.items()}, **{n: n for n in names}}
+        unknown = [key for key in baseline if key not in known]
+        given = {known[key]: item for key, item in baseline.items() if key in known}
+        if unknown or set(given) != set(names):
+            raise GradwatchError(
+                f"`baseline` must have a value for each of {quoted(short.values())}. "
+                f"Received: {quoted(map(str, baseline))}."
+            )
+        return [given[name] for name in names]
+    if isinstance(baseline, list | tuple) and len(names) > 1:
+        if len(baseline) != len(names):
+            raise GradwatchError(
+                f"`baseline` must have a value for each of {quoted(names)}. Received: "
+                f"{counted(len(baseline), 'value')}."
+            )
+        return list(baseline)
+    several = len(names) > 1 and not isinstance(baseline, str) and np.ndim(baseline)
+    if several and not callable(baseline):
+        raise GradwatchError(
+            f"`baseline` must be one for each of {quoted(names)}, as a list or a dict. "
+            "Received: one array."
+        )
+    return [baseline] * len(names)
+
+
+def _array(item: Any, values: np.ndarray, axis: int | None, name: str) -> np.ndarray:
+    if isinstance(item, str):
+        return _named(item, values, axis, name)
+    if isinstance(item, Blurred):
+        item = item(values, axis)
+    elif callable(item):
+        item = item(values)
+    try:
+        array = np.asarray(item, dtype=values.dtype)
+    except (TypeError, ValueError):
+        raise GradwatchError(
+            f"`baseline` must be one of {NAMES}, a number, an array, or a function. "
+            f"Received: {item!r}."
+        ) from None
+    shape = values.shape
+    if array.shape not in ((), shape, shape[1:], (1, *shape[1:])):
+        raise GradwatchError(
+            f"`baseline` must have the shape of {name!r}, {shape}, or that of a single "
+            f"example, {shape[1:]}. Received: {array.shape}. Several baselines for "
+            "each example are `gradwatch.attribute.sampled(data)`."
+        )
+    return np.broadcast_to(array, shape)
+
+
+def _named(item: str, values: np.ndarray, axis: int | None, name: str) -> np.ndarray:
+    if item not in NAMES:
+        raise GradwatchError(
+            f"`baseline` must be one of {NAMES}, a number, an array, or a function. "
+            f"Received: {item!r}."
+        )
+    if item == "zeros":
+        return np.broadcast_to(np.zeros((), values.dtype), values.shape)
+    spatial = tuple(a for a in range(1, values.ndim) if a != axis)
+    if values.ndim < 3:
+        raise GradwatchError(
+            f"`baseline={item!r}` needs axes of space or time. Received: {name!r} of "
+            f"shape {values.shape}. Pass the mean of your data, "
+            "`baseline=data.mean(axis=0)`, or `baseline='zeros'`."
+        )
+    if item == "mean":
+        mean = values.mean(axis=spatial, keepdims=True)
+        return np.broadcast_to(mean, values.shape)
+    largest = max(values.shape[a] for a in spatial)
+    blur = blurred(max(largest / 10, 0.5))
+    return np.asarray(blur(values, axis), dtype=values.dtype)
+
+
+def _of_inputs(problem: Problem, baseline: Baseline) -> bool:
+    """Whether a baseline for a layer is given as inputs of the model."""
+    if isinstance(baseline, str | int | float) or callable(baseline):
+        return False
+    try:
+        at_layer = _items(problem.free.names, baseline)
+        for item, values in zip(at_layer, problem.free.values, strict=True):
+            _array(item, values, None, "")
+    except GradwatchError:
+        return problem.takes(baseline)
+    return False
+
+
+def _drawn(problem: Problem, baseline: Sampled) -> list[list[np.ndarray]]:
+    data = problem.values_of(baseline.data)
+    random = np.random.default_rng(baseline.seed)
+    draws = random.integers(len(data[0]), size=(baseline.count, problem.size))
+    return [[array[rows] for array in data] for rows in draws]

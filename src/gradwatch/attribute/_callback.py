@@ -1,0 +1,237 @@
+"""The callback that draws attributions while a model is trained."""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from .._errors import GradwatchError, TargetError
+from ..record import ImageWriter
+from ..targets import as_target
+from ._integrated_gradients import integrated_gradients
+from ._panels import MOST
+from ._result import Attribution
+
+FOLDER = "attributions"
+"""Below the directory: TensorBoard follows one growing file of a folder at a time."""
+
+
+class AttributionImages(keras.callbacks.Callback):
+    """Draws what drives some predictions, into TensorBoard's Images tab, as they learn.
+
+    The same examples are explained again and again, once before training and then as
+    often as asked; the slider of the tab shows how the reasons change. The model trains
+    as if nobody looked, bit for bit. `tensorboard --logdir runs` shows the pictures.
+
+    Example:
+    >>> import gradwatch as gw, keras, numpy as np
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    >>> model.compile("sgd", "mse")
+    >>> x, y = np.ones((8, 3)), np.ones((8, 2))
+    >>> images = gw.AttributionImages("runs/a", x[:2], gw.class_score(1), steps=5)
+    >>> history = model.fit(x, y, epochs=2, verbose=0, callbacks=[images])
+    >>> images.drawn  # before training, and after each epoch of one step
+    [0, 1, 2]
+
+    What it costs: one call of the method for the chosen examples each time, compiled
+    once, and about a second to draw them. A failure of its own is one warning, after
+    which the training goes on without pictures.
+
+    Args:
+        directory: Of the run; the pictures go to the folder `attributions` in it. It
+            may be that of a `GradientMonitor`: steps are counted alike.
+        x: Inputs to explain, usually of the validation data.
+        target: What is explained, as in `saliency`; with a class for each example,
+            `class_score(classes)`.
+        method: Any method that is called with a model, inputs and a target.
+        every: `"epoch"`, or a number of steps.
+        layer: The layer to attribute to, for methods that take one.
+        count: The most examples that are drawn, up to 8: the first ones of `x`.
+        plot: Words for `Attribution.plot`, such as `{"tokens": …, "titles": …}`.
+        **options: Further arguments of the method, such as `steps=20`.
+
+    Attributes:
+        drawn: The steps at which a picture was drawn.
+
+    Raises:
+        GradwatchError: If an argument is none of what it may be; when training starts,
+            if the method refuses the model, the inputs or the target.
+    """
+
+    def __init__(  # noqa: PLR0913 - what is explained, how, when, and how it looks
+        self,
+        directory: str | os.PathLike[str],
+        x: Any,
+        target: Any,
+        method: Callable[..., Attribution] = integrated_gradients,
+        *,
+        every: int | str = "epoch",
+        layer: Any = None,
+        count: int = 8,
+        plot: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        self._every = _checked_every(every)
+        self._method = _checked_method(method)
+        self._count = _checked_count(count)
+        self._x, rows = _first(x, self._count)
+        self._target = _first_target(target, rows)
+        self._options = options if layer is None else {"layer": layer, **options}
+        self._plot = dict(plot or {})
+        self._writer = ImageWriter(Path(directory) / FOLDER)
+        self._warned = self._stopped = False
+        self._step = self._epoch_start = 0
+        self.drawn: list[int] = []
+
+    # what Keras calls -----------------------------------------------------------------
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Draws the model as it is, which also shows that it can be drawn."""
+        del logs
+        self._step = self._epoch_start = _iterations(self.model)
+        try:
+            self._draw(self._step)
+        except (GradwatchError, ImportError):
+            raise  # what was asked for is impossible: say so before the training
+        except Exception as error:  # noqa: BLE001 - ours must not end a training
+            self._failed(error)
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Notes where the epoch begins."""
+        del epoch, logs
+        self._epoch_start = self._step
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Draws, if so many steps are made."""
+        del logs
+        before, self._step = self._step, self._epoch_start + batch + 1
+        every = self._every
+        if every is not None and before // every < self._step // every:
+            self._try()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Draws, if that is asked for each epoch."""
+        del epoch, logs
+        if self._every is None:
+            self._try()
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Closes the file."""
+        del logs
+        self._writer.close()
+
+    # pictures -------------------------------------------------------------------------
+
+    def _try(self) -> None:
+        if self._stopped:
+            return
+        try:
+            self._draw(self._step)
+        except OSError as error:  # a disk may have room again the next time
+            self._failed(error, for_good=False)
+        except Exception as error:  # noqa: BLE001 - ours must not end a training
+            self._failed(error)
+
+    def _draw(self, step: int) -> None:
+        found = self._method(self.model, self._x, self._target, **self._options)
+        png, size = _png(found.plot(**self._plot))
+        name = found.method or getattr(self._method, "__name__", "attribution")
+        tag = name if found.layer is None else f"{name}/{found.layer}"
+        self._writer.write(step, tag, png, size)
+        self.drawn.append(step)
+
+    def _failed(self, error: Exception, *, for_good: bool = True) -> None:
+        self._stopped = self._stopped or for_good
+        if not self._warned:
+            self._warned = True
+            goes_on = "" if for_good else " It is tried again the next time."
+            warnings.warn(
+                f"gradwatch could not draw attributions at step {self._step}: "
+                f"{type(error).__name__}: {error}.{goes_on} The training goes on; what "
+                f"was drawn before is in {str(self._writer.directory)!r}.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
+
+def _png(figure: Any) -> tuple[bytes, tuple[int, int]]:
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=110)
+    png = file.getvalue()
+    # Width and height are the first numbers of a PNG, as the figure was rounded to.
+    width, height = (int.from_bytes(png[at : at + 4], "big") for at in (16, 20))
+    return png, (width, height)
+
+
+def _iterations(model: Any) -> int:
+    optimizer: Any = getattr(model, "optimizer", None)
+    while hasattr(optimizer, "inner_optimizer"):
+        optimizer = optimizer.inner_optimizer
+    iterations = getattr(optimizer, "_iterations", None)
+    return 0 if iterations is None else int(iterations.value)
+
+
+def _first(x: Any, count: int) -> tuple[Any, int]:
+    flat = [part for part in keras.tree.flatten(x) if part is not None]
+    try:
+        rows = len(flat[0])
+        cut = keras.tree.map_structure(lambda part: part[:count], x)
+    except (TypeError, IndexError, KeyError):
+        rows = 0
+    if rows == 0:
+        raise GradwatchError(
+            "`x` must be a batch of inputs: an array, or a structure of arrays, with "
+            f"at least one example. Received: {type(x).__name__}. Take a batch of a "
+            "dataset first: `next(iter(dataset))[0]`."
+        )
+    return cut, min(rows, count)
+
+
+def _first_target(target: Any, rows: int) -> Any:
+    if target is None:
+        raise TargetError(
+            "`target` must say what is explained. Received: None. For a class write "
+            "`gradwatch.class_score(i)`, for a single output `gradwatch.output()`."
+        )
+    # Once, so that it is the same to what was compiled for it.
+    chosen = as_target(target)
+    try:
+        return chosen.for_rows(np.arange(rows))
+    except IndexError:  # fewer classes than examples: the method says it better
+        return chosen
+
+
+def _checked_every(every: Any) -> int | None:
+    if every == "epoch":
+        return None
+    if isinstance(every, int) and not isinstance(every, bool) and every >= 1:
+        return every
+    raise GradwatchError(
+        f"`every` must be a number of steps from 1, or 'epoch'. Received: {every!r}."
+    )
+
+
+def _checked_method(method: Any) -> Any:
+    if callable(method):
+        return method
+    raise GradwatchError(
+        "`method` must be a function such as `gradwatch.integrated_gradients`. "
+        f"Received: {method!r}."
+    )
+
+
+def _checked_count(count: Any) -> int:
+    if isinstance(count, int) and not isinstance(count, bool) and 1 <= count <= MOST:
+        return count
+    raise GradwatchError(
+        f"`count` must be a number of examples from 1 to {MOST}, which fit a picture. "
+        f"Received: {count!r}."
+    )

@@ -1,0 +1,83 @@
+"""What class activation maps share: channels of a layer, added up with weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+
+from .._errors import GradwatchError
+from ..select import require_model, walk
+from ._axes import channel_axis
+from ._method import result
+from ._problem import Problem
+from ._result import Attribution
+
+Weigh = Callable[[np.ndarray, np.ndarray, tuple[int, ...]], np.ndarray]
+"""From activation, gradient and the axes of space to weights of the channels."""
+
+
+def cam_problem(model: Any, x: Any, target: Any, layer: Any, **words: Any) -> Problem:
+    """Returns the problem at a layer.
+
+    Raises:
+        GradwatchError: When no layer is named.
+    """
+    if layer is None:
+        require_model(model)
+        spatial = [
+            address
+            for address, node in walk(model).layers.items()
+            if isinstance(node.layer, _CONVOLUTIONS)
+        ]
+        near = f" The last convolution is `layer={spatial[-1]!r}`." if spatial else ""
+        raise GradwatchError(
+            "`layer` must name the layer whose channels are added up. Received: None."
+            f"{near} `gradwatch.layers(model)` lists them all."
+        )
+    return Problem(model, x, target, layer, **words)
+
+
+_CONVOLUTIONS = (
+    *(keras.layers.Conv1D, keras.layers.Conv2D, keras.layers.Conv3D),
+    *(keras.layers.SeparableConv1D, keras.layers.SeparableConv2D),
+    *(keras.layers.DepthwiseConv1D, keras.layers.DepthwiseConv2D),
+)
+
+
+def mapped(
+    problem: Problem, weigh: Weigh, *, relu: bool, data_format: str | None
+) -> Attribution:
+    """Adds the channels up with the weights that a method gives them."""
+    scores, gradients, activations = problem.own()
+    maps = []
+    for number, (gradient, activation) in enumerate(
+        zip(gradients, activations, strict=True)
+    ):
+        axis, spatial = map_axes(problem, number, data_format)
+        weights = weigh(activation, gradient, spatial)
+        total = (weights * activation).sum(axis=axis)
+        maps.append(np.maximum(total, 0) if relu else total)
+    settings = {"relu": relu}
+    return result(problem, maps, scores, settings=settings, data_format=data_format)
+
+
+def map_axes(
+    problem: Problem, number: int, data_format: str | None
+) -> tuple[int, tuple[int, ...]]:
+    """Returns the channel axis and the axes of space of what the layer gives.
+
+    Raises:
+        GradwatchError: When it has no axes of space.
+    """
+    leaf, values = problem.at.leaves[number], problem.at.values[number]
+    axis = channel_axis(problem.tree, leaf.address, values.ndim, data_format)
+    if axis is None:
+        raise GradwatchError(
+            "`layer` must give channels over space or time, (batch, …, channels). "
+            f"Received: {problem.at.names[number]!r}, which gives shape "
+            f"{values.shape}. Name a layer before the pooling or flattening."
+        )
+    return axis, tuple(a for a in range(1, values.ndim) if a != axis)

@@ -1,0 +1,67 @@
+"""Guided Grad-CAM: where, and in detail."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ._cam import cam_problem
+from ._grad_cam import grad_cam
+from ._guided_backprop import guided_backprop
+from ._method import method
+from ._result import Attribution
+
+
+@method
+def guided_grad_cam(
+    model: Any,
+    x: Any,
+    target: Any,
+    *,
+    layer: Any = None,
+    data_format: str | None = None,
+    batch_size: int | None = None,
+) -> Attribution:
+    """Guided backpropagation, where Grad-CAM saw the target.
+
+    Selvaraju et al., *Grad-CAM* (2017), section 3.2: the map of `grad_cam`, brought to
+    the size of the input, times `guided_backprop`. One forward and one backward pass
+    for each of the two.
+
+    Example:
+    >>> from gradwatch import attribute, class_score
+    >>> import keras, numpy as np
+    >>> conv = keras.layers.Conv2D(4, 3, activation="relu", name="conv")
+    >>> pool = keras.layers.GlobalAveragePooling2D()
+    >>> model = keras.Sequential([keras.Input((8, 8, 3)), conv, pool])
+    >>> x = np.ones((5, 8, 8, 3))
+    >>> attribute.guided_grad_cam(model, x, class_score(1), layer="conv").values.shape
+    (5, 8, 8, 3)
+
+    Args:
+        model: A Keras model or layer.
+        x: One batch of inputs.
+        target: What is explained, as in `saliency`.
+        layer: The layer of the map.
+        data_format: `"channels_last"` or `"channels_first"`, where nothing says.
+        batch_size: The most examples that go through the model at a time.
+
+    Returns:
+        The attribution: to the inputs; `layer` is that of the map.
+    """
+    cam_problem(model, x, target, layer, free="inputs")  # both must be possible
+    words: Any = {"data_format": data_format, "batch_size": batch_size}
+    where = grad_cam(model, x, target, layer=layer, **words).upsample()
+    guided = guided_backprop(model, x, target, batch_size=batch_size)
+    places = []
+    for place in guided.places:
+        values = place.values
+        if len(place.spatial) == where.places[0].values.ndim - 1:
+            mask = where.places[0].values
+            if place.channels is not None:
+                mask = np.expand_dims(mask, place.channels)
+            values = values * mask
+        places.append(replace(place, values=values))
+    return replace(guided, places=tuple(places), layer=where.layer)

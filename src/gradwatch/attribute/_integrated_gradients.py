@@ -1,0 +1,158 @@
+"""Integrated gradients, of the inputs or of a layer."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from .._errors import GradwatchError
+from ._baselines import Baseline, baselines, described
+from ._checked import require_positive
+from ._method import method, result
+from ._path import along, rule
+from ._problem import Problem
+from ._result import Attribution
+
+FIRST, MOST = 16, 1024
+"""Where `steps="auto"` begins, and where it gives up."""
+
+
+@method
+def integrated_gradients(  # noqa: PLR0913 - the path, and how it is walked
+    model: Any,
+    x: Any,
+    target: Any,
+    *,
+    layer: Any = None,
+    baseline: Baseline = "zeros",
+    steps: int | str = 50,
+    rule: str = "gauss_legendre",
+    tolerance: float = 1e-3,
+    batch_size: int | None = None,
+) -> Attribution:
+    """What each number adds to the target on the way from a baseline to the input.
+
+    Sundararajan, Taly and Yan, *Axiomatic Attribution for Deep Networks* (2017),
+    eq. 1: (x − x′) · ∫₀¹ ∂F/∂x (x′ + α (x − x′)) dα. The values of an example add up
+    to F(x) − F(x′); `.delta` is what is missing. `steps + 2` forward and backward
+    passes of the batch.
+
+    With `layer=` the path runs from the baseline to what the layer gives for `x`, and
+    the model runs on from there, its other inputs as they are.
+
+    Example:
+    >>> import gradwatch as gw, keras, numpy as np
+    >>> layers = [keras.layers.Dense(8, activation="tanh"), keras.layers.Dense(2)]
+    >>> model = keras.Sequential([keras.Input((3,)), *layers])
+    >>> a = gw.integrated_gradients(model, np.ones((5, 3)), gw.class_score(1))
+    >>> bool(np.allclose(a.values.sum(axis=1), a.score - a.baseline_score, atol=1e-4))
+    True
+
+    Args:
+        model: A Keras model or layer.
+        x: One batch of inputs.
+        target: What is explained, as in `saliency`.
+        layer: The layer whose output is attributed to, such as the embedding of a
+            text model; None: the inputs.
+        baseline: Where the path begins: `"zeros"`, `"mean"` (each example's own, per
+            channel), `"blur"`, a number, an array, a function of the values,
+            `attribute.blurred(sigma)` or `attribute.sampled(data)`; a list or dict of
+            these for several inputs. With `layer=` it is of the layer's shape, or an
+            input of the model, for which the layer's output is taken.
+        steps: Points on the path; or `"auto"`: twice as many until the values add up
+            within `tolerance`. `.settings` says what was used.
+        rule: `"gauss_legendre"` or `"trapezoid"`.
+        tolerance: For `"auto"`: the largest |delta| / |F(x) − F(x′)|.
+        batch_size: The most rows that go through the model at a time, whatever the
+            number of steps.
+
+    Returns:
+        The attribution.
+
+    Raises:
+        GradwatchError: When an argument cannot be used; the message says why.
+    """
+    problem = Problem(model, x, target, layer, batch_size=batch_size)
+    starts = baselines(problem, baseline)
+    number = _first(steps)
+    require_positive(tolerance, "tolerance")
+    settings: dict[str, Any] = {"baseline": described(baseline), "rule": rule}
+    # Each doubling keeps the shape of a pass, so that nothing is compiled again.
+    several = _power_of_two(problem.at_once(number)[1]) if steps == "auto" else None
+    while True:
+        found = integrate(problem, starts, rule, number, several)
+        settings["steps"] = number
+        if steps != "auto":
+            break
+        settings["error"] = float(np.max(_errors(found)))
+        settings["reached"] = settings["error"] <= tolerance
+        if settings["reached"] or number >= MOST:
+            break
+        number *= 2
+    if not settings.get("reached", True):
+        warnings.warn(
+            f"integrated_gradients: after {number} steps the values are "
+            f"{settings['error']:.2g} of the difference away from adding up to it, not "
+            f"{tolerance:g} as asked. The model may jump on the path, or the "
+            "difference be too small for its numbers.",
+            stacklevel=3,
+        )
+    values, score, start = found
+    return result(problem, values, score, baseline_score=start, settings=settings)
+
+
+_Integrated = tuple[list[np.ndarray], np.ndarray, np.ndarray]
+
+
+def integrate(
+    problem: Problem,
+    starts: list[list[np.ndarray]],
+    name: str,
+    steps: int,
+    several: int | None = None,
+) -> _Integrated:
+    """Returns the values, F(x) and F(x′); the mean over several baselines."""
+    alphas, weights = rule(name, steps)
+    stops = problem.free.values
+    values: list[Any] = [0.0] * len(stops)
+    start: Any = 0.0
+    for begin in starts:
+        walk = along(problem, (begin, stops), alphas, weights, several)
+        shares = [
+            total * (stop - b)
+            for total, stop, b in zip(walk.sums, stops, begin, strict=True)
+        ]
+        values = [v + s / len(starts) for v, s in zip(values, shares, strict=True)]
+        start = start + walk.scores[0] / len(starts)
+    return values, walk.scores[-1], start
+
+
+def _errors(found: _Integrated) -> np.ndarray:
+    """Returns how far the values are from adding up, as a share of the difference."""
+    values, score, start = found
+    total = sum(v.reshape(len(v), -1).sum(axis=1, dtype="float64") for v in values)
+    difference = score.astype("float64") - start
+    # Below what float32 can tell apart there is nothing to compare with.
+    least = 1e-6 * (np.abs(score) + np.abs(start)) + 1e-30
+    share = np.abs(total - difference) / np.maximum(np.abs(difference), least)
+    return np.asarray(share)
+
+
+def _first(steps: int | str) -> int:
+    if steps == "auto":
+        return FIRST
+    if (
+        isinstance(steps, int | np.integer)
+        and not isinstance(steps, bool)
+        and steps > 0
+    ):
+        return int(steps)
+    raise GradwatchError(
+        f"`steps` must be a whole number from 1, or 'auto'. Received: {steps!r}."
+    )
+
+
+def _power_of_two(number: int) -> int:
+    return 1 << (number.bit_length() - 1)

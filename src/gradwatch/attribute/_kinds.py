@@ -1,0 +1,113 @@
+"""What an attribution looks like: a picture, words, a row of features, or a series."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._errors import GradwatchError, quoted
+from ..show.attributed import KINDS
+from ._place import Place
+from ._resize import resized
+
+
+def kind_of(place: Place, source: Place | None, *, words: bool) -> str:
+    """Returns the kind of panel that follows from the axes and the input.
+
+    Args:
+        place: What was attributed to.
+        source: The input of the model that it belongs to.
+        words: Whether the caller gave words.
+    """
+    axes = len(place.spatial)
+    if axes >= 2:
+        return "image"
+    if axes == 1:
+        return "tokens" if words or (source and whole(source)) else "lines"
+    return "bars"
+
+
+def checked_kind(kind: str | None, place: Place) -> None:
+    """Refuses a kind that a tensor cannot be drawn as.
+
+    Raises:
+        GradwatchError: When it is none, or the tensor has other axes.
+    """
+    if kind is None:
+        return
+    if kind not in KINDS:
+        raise GradwatchError(
+            f"`kind` must be one of {quoted(KINDS)}. Received: {kind!r}. Leave it out, "
+            "and what is drawn follows from the data."
+        )
+    axes = len(place.spatial)
+    fits = {"image": axes >= 2, "tokens": axes <= 1, "lines": axes <= 1, "bars": True}
+    if not fits[kind]:
+        needs = "two axes of space" if kind == "image" else "a single axis of time"
+        raise GradwatchError(
+            f"`kind` must suit the data: {kind!r} needs {needs}. Received: "
+            f"{place.name!r} of shape {place.values.shape}. Leave it out, or use "
+            "'bars'."
+        )
+
+
+def source_of(place: Place, sources: tuple[Place, ...]) -> Place | None:
+    """Returns the input that a tensor lies over: itself, or the one of equal axes."""
+    for source in sources:
+        if source.name == place.name:
+            return source
+    axes = len(place.spatial)
+    alike = [source for source in sources if axes and _axes(source) == axes]
+    if len(alike) > 1 and axes == 1:
+        # Of tokens, their mask and their segment, the tokens differ the most.
+        alike.sort(key=lambda source: -len(np.unique(source.values)))
+        alike = alike[:1]
+    return alike[0] if len(alike) == 1 else None
+
+
+def whole(source: Place) -> bool:
+    """Whether an input is made of whole numbers: tokens."""
+    return source.values.dtype.kind in "iu"
+
+
+def _axes(source: Place) -> int:
+    if whole(source) and source.values.ndim == 2:
+        return 1
+    return len(source.spatial)
+
+
+def laid_over(place: Place, source: Place | None) -> Place:
+    """Returns one number for each position, as many as the input has."""
+    if place.channels is not None:
+        place = place.sum_channels()
+    if source is None or not place.spatial:
+        return place
+    if whole(source) and source.values.ndim == 2:
+        size: tuple[int, ...] = source.values.shape[1:]
+    else:
+        size = tuple(source.values.shape[axis] for axis in source.spatial)
+    values = place.values
+    for axis, length in zip(place.spatial, size, strict=True):
+        values = resized(values, axis, length)
+    return Place(place.name, values, place.activation, None)
+
+
+def pictures(place: Place) -> np.ndarray:
+    """Returns the numbers of a tensor as pictures between 0 and 1, grey or RGB.
+
+    What lies between 0 and 1, or between 0 and 255, is taken as it is; the rest is
+    stretched, each example by itself.
+    """
+    data: np.ndarray = np.nan_to_num(place.activation.astype("float64"))
+    axis = place.channels
+    if axis is None and data.ndim > place.values.ndim:
+        data = data.mean(axis=-1)  # a map of a layer, which has no input to lie over
+    elif axis is not None:
+        colours = data.shape[axis] == 3
+        data = np.moveaxis(data, axis, -1) if colours else data.mean(axis=axis)
+    each = tuple(range(1, data.ndim))
+    low, high = data.min(axis=each, keepdims=True), data.max(axis=each, keepdims=True)
+    if low.min() >= 0 and high.max() <= 1:
+        return data
+    if low.min() >= 0 and 1 < high.max() <= 255 and high.max() > 64:
+        return data / 255
+    return np.asarray((data - low) / np.where(high > low, high - low, 1.0))

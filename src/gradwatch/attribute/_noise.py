@@ -1,0 +1,258 @@
+"""SmoothGrad, SquareGrad and VarGrad: any method, looked at through noise."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import keras
+import numpy as np
+
+from .._errors import GradwatchError
+from ..targets import mean_output
+from ._checked import require_count, require_positive
+from ._method import method
+from ._problem import Held, Problem
+from ._result import Attribution
+from ._saliency import saliency
+from ._spots import is_float, of_inputs
+
+
+@method
+def smoothgrad(  # noqa: PLR0913 - the noise, and what is looked at
+    model: Any,
+    x: Any,
+    target: Any,
+    *,
+    layer: Any = None,
+    method: Callable[..., Attribution] = saliency,
+    samples: int = 50,
+    noise: float = 0.15,
+    seed: int = 0,
+    **options: Any,
+) -> Attribution:
+    """The mean attribution over noisy copies of the input: less grain, same shapes.
+
+    Smilkov, Thorat, Kim, Viégas and Wattenberg, *SmoothGrad* (2017), section 3:
+    1/n · Σ M(x + N(0, σ²)), with σ as a share of the input's range. Wraps any method.
+    As many runs of that method as there are samples.
+
+    Example:
+    >>> import gradwatch as gw, keras, numpy as np
+    >>> layers = [keras.layers.Dense(4, activation="relu"), keras.layers.Dense(2)]
+    >>> model = keras.Sequential([keras.Input((3,)), *layers])
+    >>> x = np.random.default_rng(0).normal(size=(5, 3))
+    >>> a = gw.smoothgrad(model, x, gw.class_score(1), samples=10)
+    >>> b = gw.smoothgrad(
+    ...     model, x, gw.class_score(1), method=gw.input_x_gradient, samples=10
+    ... )
+    >>> a.values.shape == b.values.shape
+    True
+
+    Args:
+        model: A Keras model or layer.
+        x: One batch of inputs.
+        target: What is explained, as in `saliency`.
+        layer: The layer whose output is attributed to; None: the inputs. Noise is
+            added to the inputs; in a model of tokens, which have none, to the layer.
+        method: What is averaged: `saliency`, `integrated_gradients`, `grad_cam`, …
+        samples: How many noisy copies.
+        noise: The standard deviation, as a share of each example's range (largest
+            minus smallest number).
+        seed: Of the noise, which is the same on every backend.
+        options: Further arguments of the method, such as `batch_size` or `steps`.
+
+    Returns:
+        The attribution.
+    """
+    looked = _Looked(method, layer, options, (samples, noise, seed))
+    return looked.reduced(model, x, target, "mean")
+
+
+@method
+def squaregrad(  # noqa: PLR0913 - the noise, and what is looked at
+    model: Any,
+    x: Any,
+    target: Any,
+    *,
+    layer: Any = None,
+    method: Callable[..., Attribution] = saliency,
+    samples: int = 50,
+    noise: float = 0.15,
+    seed: int = 0,
+    **options: Any,
+) -> Attribution:
+    """The mean square of the attribution over noisy copies of the input.
+
+    Hooker, Erhan, Kindermans and Kim, *A Benchmark for Interpretability Methods*
+    (2019), section 4.1: 1/n · Σ M(x + N(0, σ²))². As `smoothgrad`, but squared.
+
+    Example:
+    >>> from gradwatch import attribute, class_score
+    >>> import keras, numpy as np
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    >>> a = attribute.squaregrad(model, np.eye(3), class_score(1), samples=4)
+    >>> bool((a.values >= 0).all())
+    True
+
+    Args:
+        model: A Keras model or layer.
+        x: One batch of inputs.
+        target: What is explained, as in `saliency`.
+        layer: The layer whose output is attributed to; None: the inputs.
+        method: What is squared and averaged.
+        samples: How many noisy copies.
+        noise: The standard deviation, as a share of each example's range.
+        seed: Of the noise.
+        options: Further arguments of the method.
+
+    Returns:
+        The attribution.
+    """
+    looked = _Looked(method, layer, options, (samples, noise, seed))
+    return looked.reduced(model, x, target, "square")
+
+
+@method
+def vargrad(  # noqa: PLR0913 - the noise, and what is looked at
+    model: Any,
+    x: Any,
+    target: Any,
+    *,
+    layer: Any = None,
+    method: Callable[..., Attribution] = saliency,
+    samples: int = 50,
+    noise: float = 0.15,
+    seed: int = 0,
+    **options: Any,
+) -> Attribution:
+    """The variance of the attribution over noisy copies of the input.
+
+    Adebayo, Gilmer, Goodfellow and Kim, *Local Explanation Methods for Deep Neural
+    Networks Lack Sensitivity to Parameter Values* (2018), section 2:
+    Var(M(x + N(0, σ²))). As `smoothgrad`, but how much it scatters.
+
+    Example:
+    >>> from gradwatch import attribute, class_score
+    >>> import keras, numpy as np
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    >>> a = attribute.vargrad(model, np.eye(3), class_score(1), samples=4)
+    >>> float(abs(a.values).max()) < 1e-12  # a linear model is the same everywhere
+    True
+
+    Args:
+        model: A Keras model or layer.
+        x: One batch of inputs.
+        target: What is explained, as in `saliency`.
+        layer: The layer whose output is attributed to; None: the inputs.
+        method: Whose variance is taken.
+        samples: How many noisy copies.
+        noise: The standard deviation, as a share of each example's range.
+        seed: Of the noise.
+        options: Further arguments of the method.
+
+    Returns:
+        The attribution.
+    """
+    looked = _Looked(method, layer, options, (samples, noise, seed))
+    return looked.reduced(model, x, target, "variance")
+
+
+class _Looked:
+    """A method that is looked at through noise."""
+
+    def __init__(
+        self,
+        method: Callable[..., Attribution],
+        layer: Any,
+        options: dict[str, Any],
+        noise: tuple[int, float, int],
+    ) -> None:
+        self.samples, self.noise, self.seed = noise
+        if not callable(method):
+            raise GradwatchError(
+                "`method` must be a function of `gradwatch.attribute`. Received: "
+                f"{method!r}. Write `method=gradwatch.integrated_gradients`."
+            )
+        require_count(self.samples, "samples")
+        require_positive(self.noise, "noise")
+        self.method = method
+        self.layer = layer
+        self.options = options
+
+    def reduced(self, model: Any, x: Any, target: Any, how: str) -> Attribution:
+        """Returns the mean, the mean square or the variance over the samples."""
+        first = self.method(model, x, target, layer=self.layer, **self.options)
+        total = [np.zeros(place.values.shape) for place in first.places]
+        square = [np.zeros(place.values.shape) for place in first.places]
+        with contextlib.closing(self._batches(model, x, target)) as noisy:
+            for batch in itertools.islice(noisy, self.samples):
+                found = self.method(
+                    model, batch, target, layer=self.layer, **self.options
+                )
+                for place, one, two in zip(found.places, total, square, strict=True):
+                    one += place.values
+                    if how != "mean":
+                        two += np.square(place.values, dtype="float64")
+        places = []
+        for place, one, two in zip(first.places, total, square, strict=True):
+            mean, mean_square = one / self.samples, two / self.samples
+            # Rounding must not make a variance of zero negative.
+            variance = np.maximum(mean_square - mean**2, 0)
+            values = {"mean": mean, "square": mean_square, "variance": variance}[how]
+            places.append(replace(place, values=values.astype(place.values.dtype)))
+        settings = {
+            **first.settings,
+            "method": first.method,
+            **{name: getattr(self, name) for name in ("samples", "noise", "seed")},
+        }
+        # A mean of noisy copies adds up to another difference.
+        return replace(
+            first,
+            places=tuple(places),
+            settings=settings,
+            delta=None,
+            baseline_score=None,
+        )
+
+    def _batches(self, model: Any, x: Any, target: Any) -> Generator[Any]:
+        """Yields noisy copies of the batch, for ever."""
+        random = np.random.default_rng(self.seed)
+        words: Any = {"batch_size": self.options.get("batch_size")}
+        # Where noise goes to the inputs nobody asks for the target, which may be of a
+        # kind that only the method knows, such as a neuron.
+        problem = Problem(model, x, mean_output(), self.layer, **words)
+        floating = any(is_float(t) for t in keras.tree.flatten(problem.x))
+        at_layer = isinstance(x, Held) or not floating
+        if at_layer:
+            problem = Problem(model, x, target, self.layer, **words)
+        spots = problem.at if at_layer else of_inputs(model, problem.x, problem.tree)
+        scales = [self.noise * _range(values) for values in spots.values]
+
+        def draw() -> list[np.ndarray]:
+            return [
+                values + scale * random.standard_normal(values.shape, "float32")
+                for values, scale in zip(spots.values, scales, strict=True)
+            ]
+
+        # To draw takes as long as a twentieth of a pass: do it during the one before.
+        with ThreadPoolExecutor(1) as pool:
+            coming = pool.submit(draw)
+            while True:
+                noisy, coming = coming.result(), pool.submit(draw)
+                if at_layer:
+                    yield problem.held(noisy)
+                    continue
+                fresh = iter(spots.tensors(np.arange(problem.size), noisy))
+                yield keras.tree.map_structure(
+                    lambda t, fresh=fresh: next(fresh) if is_float(t) else t, problem.x
+                )
+
+
+def _range(values: np.ndarray) -> np.ndarray:
+    axes = tuple(range(1, values.ndim))
+    return np.asarray(np.ptp(values, axis=axes, keepdims=True))

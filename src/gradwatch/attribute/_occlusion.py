@@ -1,0 +1,167 @@
+"""Occlusion: the check that needs no gradient."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._errors import GradwatchError, counted
+from ._axes import channel_axis
+from ._baselines import Baseline, baselines, described
+from ._method import method, result
+from ._place import Place
+from ._problem import Problem
+from ._result import Attribution
+from ._rows import in_parts
+from ._spots import host
+
+Window = tuple[slice, ...]
+
+
+@method
+def occlusion(  # noqa: PLR0913 - the window, and what is put into it
+    model: Any,
+    x: Any,
+    target: Any,
+    *,
+    layer: Any = None,
+    window: int | Sequence[int] = 1,
+    stride: int | Sequence[int] | None = None,
+    baseline: Baseline = "zeros",
+    batch_size: int | None = None,
+) -> Attribution:
+    """How much the target falls when a window of the input is covered.
+
+    Zeiler and Fergus, *Visualizing and Understanding Convolutional Networks* (2014),
+    section 4.2: F(x) − F(x with the window covered), for each position of the window;
+    where windows overlap, the mean. All channels are covered together. One forward
+    pass of the batch for each window.
+
+    Example:
+    >>> from gradwatch import attribute, class_score
+    >>> import keras, numpy as np
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    >>> a = attribute.occlusion(model, np.ones((5, 3)), class_score(1))
+    >>> kernel = keras.ops.convert_to_numpy(model.layers[0].kernel)
+    >>> bool(np.allclose(a.values, kernel[:, 1], atol=1e-6))
+    True
+
+    Args:
+        model: A Keras model or layer.
+        x: One batch of inputs.
+        target: What is explained, as in `saliency`.
+        layer: The layer whose output is covered; None: the inputs.
+        window: The size of the window along each axis of space or time; features, where
+            there are none.
+        stride: How far it moves. None: its own size.
+        baseline: What covers it, as in `integrated_gradients`.
+        batch_size: The most rows that go through the model at a time.
+
+    Returns:
+        The attribution: one number for each position.
+    """
+    problem = Problem(model, x, target, layer, batch_size=batch_size)
+    starts = baselines(problem, baseline)
+    free = problem.free
+    score = _plain_scores(problem)
+    values = []
+    for number, (leaf, name, array) in enumerate(
+        zip(free.leaves, free.names, free.values, strict=True)
+    ):
+        address = None if leaf.kind == "input" else leaf.address
+        axis = channel_axis(problem.tree, address, array.ndim)
+        axes = Place(name, array, array, axis).spatial or tuple(range(1, array.ndim))
+        windows = _windows(array.shape, axes, window, stride)
+        found = [_covered_scores(problem, b, number, windows) for b in starts]
+        fall = score - np.mean(found, axis=0)
+        values.append(_spread(array.shape, axis, windows, fall))
+    settings = {
+        "baseline": described(baseline),
+        "window": str(window),
+        "stride": str(window if stride is None else stride),
+    }
+    return result(problem, values, score, settings=settings)
+
+
+def _windows(
+    shape: tuple[int, ...], axes: tuple[int, ...], window: Any, stride: Any
+) -> list[Window]:
+    """Returns the positions of the window, the batch axis left out."""
+    sizes = _numbers(window, axes, "window")
+    strides = _numbers(window if stride is None else stride, axes, "stride")
+    lines: list[list[slice]] = [[slice(None)] for _ in shape[1:]]
+    for axis, size, step in zip(axes, sizes, strides, strict=True):
+        if size > shape[axis]:
+            raise GradwatchError(
+                f"`window` must fit into the input. Received: {window!r} for shape "
+                f"{shape}."
+            )
+        if step > size:
+            raise GradwatchError(
+                "`stride` must not be larger than `window`, or something is never "
+                f"covered. Received: {stride!r} and {window!r}."
+            )
+        # The last window may reach over the edge.
+        count = -(-(shape[axis] - size) // step) + 1
+        starts = [number * step for number in range(count)]
+        lines[axis - 1] = [slice(at, min(at + size, shape[axis])) for at in starts]
+    return list(itertools.product(*lines))
+
+
+def _numbers(given: Any, axes: tuple[int, ...], argument: str) -> tuple[int, ...]:
+    numbers = tuple(given) if np.ndim(given) else (given,) * len(axes)
+    whole = all(
+        isinstance(n, int | np.integer) and not isinstance(n, bool) and n > 0
+        for n in numbers
+    )
+    if len(numbers) != len(axes) or not whole:
+        raise GradwatchError(
+            f"`{argument}` must be a whole number from 1, or one for each of the "
+            f"{counted(len(axes), 'axis')} of space. Received: {given!r}."
+        )
+    return numbers
+
+
+def _plain_scores(problem: Problem) -> np.ndarray:
+    parts = [
+        host(problem.scores(some.index))[: some.real]
+        for some in in_parts(problem.size, problem.at_once(1)[0])
+    ]
+    return np.concatenate(parts)
+
+
+def _covered_scores(
+    problem: Problem, begin: list[np.ndarray], number: int, windows: list[Window]
+) -> np.ndarray:
+    """Returns the target with each window covered: [windows, examples]."""
+    examples, count = problem.at_once(len(windows))
+    scores = np.zeros((len(windows), problem.size))
+    for some in in_parts(problem.size, examples):
+        rows = np.tile(some.index, count)
+        for part in in_parts(len(windows), count):
+            points = [values[rows] for values in problem.free.values]
+            cover = begin[number][some.index]
+            for place, window in enumerate(windows[i] for i in part.index):
+                block = points[number][place * examples :][:examples]
+                block[(slice(None), *window)] = cover[(slice(None), *window)]
+            tensors = problem.free.tensors(np.arange(len(rows)), points)
+            found = host(problem.scores(rows, tensors)).reshape(count, -1)
+            where = np.ix_(part.index[: part.real], some.index[: some.real])
+            scores[where] = found[: part.real, : some.real]
+    return scores
+
+
+def _spread(
+    shape: tuple[int, ...], axis: int | None, windows: list[Window], fall: np.ndarray
+) -> np.ndarray:
+    """Returns the mean fall over the windows that cover each position."""
+    total, times = np.zeros(shape), np.zeros(shape[1:])
+    for window, numbers in zip(windows, fall, strict=True):
+        column = numbers.reshape(-1, *[1] * (len(shape) - 1))
+        total[(slice(None), *window)] += column
+        times[window] += 1
+    mean = (total / times).astype("float32")
+    return mean if axis is None else np.asarray(np.take(mean, 0, axis=axis))

@@ -1,0 +1,112 @@
+"""Projected gradient descent: an adversarial example in many steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._errors import GradwatchError
+from ._attack import Attack
+from ._checked import require_count, require_positive
+
+NORMS = ("inf", "l2")
+
+
+def pgd(  # noqa: PLR0913 - what is attacked, how far, within what
+    model: Any,
+    x: Any,
+    target: Any,
+    *,
+    layer: Any = None,
+    epsilon: float,
+    step: float,
+    steps: int = 40,
+    norm: str = "inf",
+    seed: int | None = None,
+    goal: str | None = None,
+    y: Any = None,
+    bounds: tuple[float, float] | None = None,
+) -> Any:
+    """The batch, moved against the target in many steps, no further than `epsilon`.
+
+    Madry, Makelov, Schmidt, Tsipras and Vladu, *Towards Deep Learning Models Resistant
+    to Adversarial Attacks* (2018), section 2.1: x ← Π(x + α · sign(∇J)), Π being the
+    projection onto the ball around the input. `steps` forward and backward passes.
+
+    Example:
+    >>> from gradwatch import attribute, class_score
+    >>> import keras, numpy as np
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    >>> x = np.ones((5, 3), "float32")
+    >>> moved = attribute.pgd(
+    ...     model, x, class_score(1), epsilon=0.1, step=0.03, steps=10
+    ... )
+    >>> bool(abs(moved - x).max() <= 0.1 + 1e-6)
+    True
+
+    Args:
+        model: A Keras model or layer.
+        x: One batch of inputs.
+        target: What is attacked, as in `fgsm`.
+        layer: The layer whose output is moved, as in `fgsm`; None: the inputs.
+        epsilon: The radius of the ball.
+        step: The length of a step.
+        steps: How many.
+        norm: `"inf"`: each number moves by `step`, at most `epsilon` in all; `"l2"`:
+            each example moves along its gradient, measured by the root of the sum of
+            squares.
+        seed: Begins at a random place in the ball. None: at the input.
+        goal: `"lower"` or `"raise"` the target; None as in `fgsm`.
+        y: The labels, for a loss.
+        bounds: The least and the largest number allowed.
+
+    Returns:
+        NumPy arrays in the structure of `x`, or what the layer gives, as in `fgsm`.
+
+    Raises:
+        GradwatchError: When an argument cannot be used; the message says why.
+    """
+    if norm not in NORMS:
+        raise GradwatchError(f"`norm` must be one of {NORMS}. Received: {norm!r}.")
+    require_positive(epsilon, "epsilon")
+    require_positive(step, "step")
+    require_count(steps, "steps")
+    attack = Attack(model, x, target, layer, y, goal, bounds)
+    origin = attack.spots.values
+    at = [v.copy() for v in origin]
+    if seed is not None:
+        random = np.random.default_rng(seed)
+        offsets = [_random_offset(random, v.shape, epsilon, norm) for v in origin]
+        at = [attack.bounded(v + o) for v, o in zip(origin, offsets, strict=True)]
+    for _ in range(steps):
+        for number, g in enumerate(attack.gradients(at)):
+            way = np.sign(g) if norm == "inf" else g / _length(g)
+            moved = at[number] + step * attack.sign * way - origin[number]
+            at[number] = origin[number] + _within(moved, epsilon, norm)
+            at[number] = attack.bounded(at[number])
+    return attack.packed(at)
+
+
+def _length(values: np.ndarray) -> np.ndarray:
+    """Returns the root of the sum of squares of each example; never zero."""
+    axes = tuple(range(1, values.ndim))
+    square = np.square(values, dtype="float64").sum(axis=axes, keepdims=True)
+    return np.asarray(np.maximum(np.sqrt(square), 1e-30), dtype=values.dtype)
+
+
+def _within(moved: np.ndarray, epsilon: float, norm: str) -> np.ndarray:
+    """Projects offsets onto the ball."""
+    if norm == "inf":
+        return np.asarray(np.clip(moved, -epsilon, epsilon))
+    return np.asarray(moved * np.minimum(1.0, epsilon / _length(moved)))
+
+
+def _random_offset(
+    random: np.random.Generator, shape: tuple[int, ...], epsilon: float, norm: str
+) -> np.ndarray:
+    if norm == "inf":
+        return random.uniform(-epsilon, epsilon, shape).astype("float32")
+    way = random.standard_normal(shape, "float32")
+    share = random.uniform(size=(shape[0], *[1] * (len(shape) - 1)))
+    return np.asarray(way / _length(way) * epsilon * share, dtype="float32")

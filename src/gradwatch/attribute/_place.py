@@ -1,0 +1,69 @@
+"""One tensor that was attributed to: an input of the model, or a layer's activation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .._errors import GradwatchError
+from ._resize import resized
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The values at one tensor, with what is known of its axes.
+
+    Attributes:
+        name: The address, as in `gradients`: `inputs`, `inputs[key]`, `conv@2`.
+        values: What was attributed, the batch axis first.
+        activation: The tensor itself, from the same pass.
+        channels: The axis of `values` that holds channels or embedding dimensions;
+            None where there is none: tabular data, units of a dense layer, a map that
+            is summed over its channels.
+    """
+
+    name: str
+    values: np.ndarray
+    activation: np.ndarray
+    channels: int | None = None
+
+    @property
+    def spatial(self) -> tuple[int, ...]:
+        """The axes of space and time: all but the batch and the channels."""
+        axes = range(1, self.values.ndim)
+        if self.values.ndim == 2 and self.flat:
+            return ()
+        return tuple(axis for axis in axes if axis != self.channels)
+
+    @property
+    def flat(self) -> bool:
+        """Whether each number stands for itself: features of a table, units."""
+        return self.activation.ndim <= 2
+
+    def sum_channels(self) -> Place:
+        """Returns the place with one number for each position in space and time."""
+        if self.channels is None:
+            raise GradwatchError(
+                "`sum_channels` needs values with a channel axis. Received: "
+                f"{self.name!r} of shape {self.values.shape}, which has none. Use "
+                "`.values` as they are."
+            )
+        return replace(self, values=self.values.sum(axis=self.channels), channels=None)
+
+    def upsample(self, size: tuple[int, ...]) -> Place:
+        """Returns the place with its axes of space and time resized, linearly."""
+        if len(self.spatial) != len(size) or not size:
+            raise GradwatchError(
+                f"`size` must have one number for each of the {len(self.spatial)} "
+                f"spatial axes of {self.name!r}. Received: {size} for values of shape "
+                f"{self.values.shape}."
+            )
+        values = self.values
+        for axis, length in zip(self.spatial, size, strict=True):
+            values = resized(values, axis, length)
+        return replace(self, values=values)
+
+    def take(self, rows: slice | list[int]) -> Place:
+        """Returns the place for some of the examples."""
+        return replace(self, values=self.values[rows], activation=self.activation[rows])

@@ -1,0 +1,302 @@
+"""The result of attributing: which numbers drove a prediction, and by how much."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._errors import AddressError, GradwatchError, counted, quoted
+from . import _store as store
+from ._panels import Words
+from ._picture import figure_of, html_of
+from ._place import Place
+
+if TYPE_CHECKING:
+    from ..show import Figure, ThemeName
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Attribution:
+    """How much each input, or each number of an activation, matters to a target.
+
+    Example:
+    >>> import gradwatch as gw, keras, numpy as np
+    >>> model = keras.Sequential([keras.Input((4, 4, 3)), keras.layers.Flatten()])
+    >>> a = gw.input_x_gradient(model, np.ones((2, 4, 4, 3)), gw.class_score(5))
+    >>> a.values.shape, a.sum_channels().values.shape
+    ((2, 4, 4, 3), (2, 4, 4))
+    >>> a.method, a.target, a.layer
+    ('input_x_gradient', 'class_score(5)', None)
+
+    Attributes:
+        places: One `Place` for each tensor that was attributed to.
+        method: The name of the function that made it.
+        target: What was explained, in words.
+        layer: The layer asked for, in words; None for the inputs of the model.
+        score: The target's value for each example.
+        delta: For methods that promise completeness, how far the sum of an example's
+            values is from `score - baseline_score`; else None.
+        baseline_score: The target's value at the baseline, where there is one.
+        settings: What was used: steps, baseline, samples, seed.
+    """
+
+    places: tuple[Place, ...]
+    sources: tuple[Place, ...]
+    """The inputs of the model; their `values` are the inputs themselves."""
+    method: str
+    target: str
+    score: np.ndarray
+    layer: str | None = None
+    delta: np.ndarray | None = None
+    baseline_score: np.ndarray | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    again: Callable[[Any, Any], Attribution] | None = None
+    """Explains another batch, or another model, in the same way: `again(model, x)`."""
+
+    # what there is --------------------------------------------------------------------
+
+    @property
+    def values(self) -> Any:
+        """The attributions: an array, or a dict by name where there are several."""
+        return _single({place.name: place.values for place in self.places})
+
+    @property
+    def activation(self) -> Any:
+        """The tensors attributed to: the inputs, or what the layer gave."""
+        return _single({place.name: place.activation for place in self.places})
+
+    @property
+    def inputs(self) -> Any:
+        """The inputs of the model: an array, or a dict by name."""
+        return _single({place.name: place.values for place in self.sources})
+
+    @property
+    def names(self) -> list[str]:
+        """The addresses of the tensors attributed to."""
+        return [place.name for place in self.places]
+
+    def place(self, name: str | None = None) -> Place:
+        """Returns one tensor of several by name; the only one without a name.
+
+        Raises:
+            AddressError: When there is none, or several and none is named.
+        """
+        if name is None and len(self.places) == 1:
+            return self.places[0]
+        for place in self.places:
+            if place.name in (name, f"inputs[{name}]"):
+                return place
+        raise AddressError(
+            f"`name` must be one of {quoted(self.names)}. Received: {name!r}."
+        )
+
+    def __len__(self) -> int:
+        return len(self.score)
+
+    def __getitem__(self, examples: int | slice | Sequence[int]) -> Attribution:
+        """Returns the attribution of some of the examples; the batch axis stays."""
+        if isinstance(examples, int | np.integer):
+            number = int(examples)
+            if not -len(self) <= number < len(self):  # also what ends an iteration
+                raise IndexError(
+                    f"There are {counted(len(self), 'example')}. Received: {number}."
+                )
+            examples = [number]
+        rows = examples if isinstance(examples, slice) else list(examples)
+
+        def some(numbers: np.ndarray | None) -> np.ndarray | None:
+            return None if numbers is None else numbers[rows]
+
+        return replace(
+            self,
+            places=tuple(place.take(rows) for place in self.places),
+            sources=tuple(place.take(rows) for place in self.sources),
+            score=self.score[rows],
+            delta=some(self.delta),
+            baseline_score=some(self.baseline_score),
+            again=None,
+        )
+
+    def __repr__(self) -> str:
+        where = ", ".join(f"{p.name} {p.values.shape}" for p in self.places)
+        text = f"<Attribution of {self.target} to {where} by {self.method}"
+        if self.delta is not None:
+            text += f", delta at most {np.max(np.abs(self.delta)):.2g}"
+        return text + ">"
+
+    # the same, in another form --------------------------------------------------------
+
+    def sum_channels(self) -> Attribution:
+        """Returns one number per position: pixel, time step, token.
+
+        Sums keep completeness: what they add up to is the same.
+
+        Raises:
+            GradwatchError: When nothing here has a channel axis.
+        """
+        if all(place.channels is None for place in self.places):
+            self.places[0].sum_channels()
+        places = [p if p.channels is None else p.sum_channels() for p in self.places]
+        return replace(self, places=tuple(places))
+
+    def upsample(self, size: int | Sequence[int] | None = None) -> Attribution:
+        """Returns the values resized in space and time, linearly.
+
+        Args:
+            size: The new length of each axis but the batch's and the channels'. None:
+                that of the model's input.
+
+        Raises:
+            GradwatchError: When the values have no such axes, or the input has others.
+        """
+        resize = [place.spatial or len(self.places) == 1 for place in self.places]
+        places = [
+            place.upsample(self._size_for(place, size)) if wanted else place
+            for place, wanted in zip(self.places, resize, strict=True)
+        ]
+        return replace(self, places=tuple(places))
+
+    def _size_for(self, place: Place, size: Any) -> tuple[int, ...]:
+        axes = len(place.spatial)
+        if size is not None:
+            numbers = (size,) * axes if isinstance(size, int) else tuple(size)
+            return tuple(int(number) for number in numbers)
+        sizes = {
+            tuple(source.values.shape[axis] for axis in source.spatial)
+            for source in self.sources
+            if len(source.spatial) == axes and axes
+        }
+        if len(sizes) != 1:
+            raise GradwatchError(
+                "`upsample` needs values with the spatial axes of an input. Received: "
+                f"{place.name!r} of shape {place.values.shape} and inputs of shape "
+                f"{quoted(str(s.values.shape) for s in self.sources)}. Give `size=`."
+            )
+        return sizes.pop()
+
+    # to look at -----------------------------------------------------------------------
+
+    def plot(
+        self,
+        *,
+        kind: str | None = None,
+        names: Any = None,
+        tokens: Any = None,
+        titles: Any = None,
+        beside: Any = None,
+        top: int = 12,
+        theme: ThemeName = "light",
+    ) -> Figure:
+        """Draws what drives the target: heat on pictures and words, bars, strips.
+
+        What is drawn follows from the data. Pictures are shown beside their heat, also
+        that of a layer, which is resized to them; of volumes, the three middle slices.
+        Tokens stand on a coloured ground, series on a ground and above a strip for each
+        channel; rows of a table become bars, the largest on top. Several inputs are
+        several panels. At most 8 examples are drawn: `a[8:16].plot()` for the next.
+
+        Orange speaks for the target and blue against it; where nothing is below zero,
+        as in class activation maps, colours run from faint to strong. A scale ends at
+        the 99th percentile of the absolute values, so that a spike does not hide the
+        rest. Numbers that are not finite are drawn in black (white on dark), and
+        counted in words.
+
+        The figure is not known to `pyplot`, so nothing stays open: a notebook shows it,
+        `figure.savefig(path)` saves it.
+
+        Example:
+        >>> import gradwatch as gw, keras, numpy as np
+        >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+        >>> a = gw.input_x_gradient(model, np.ones((1, 3)), gw.class_score(1))
+        >>> figure = a.plot(names=["age", "height", "weight"])
+        >>> figure.savefig("why.png")
+
+        Args:
+            kind: `"image"`, `"tokens"`, `"bars"` or `"lines"`, to have it otherwise.
+            names: Of the features of a row, or of the channels of a series; a dict by
+                input where there are several.
+            tokens: The words of each example, as lists of strings; shorter lists and
+                empty strings leave out padding. By default the numbers of the tokens.
+            titles: A line for each example; by default the target's value.
+            beside: Other attributions of the same inputs, drawn beside this one.
+            top: The most bars of an example; the others are added up into one.
+            theme: `"light"` or `"dark"`.
+
+        Returns:
+            The matplotlib figure. Needs `pip install "gradwatch[plot]"`.
+
+        Raises:
+            GradwatchError: When an argument does not suit the data.
+        """
+        words = Words(kind, names, tokens, titles)
+        return figure_of(self, words, beside, top, theme)
+
+    def to_html(
+        self,
+        *,
+        kind: str | None = None,
+        names: Any = None,
+        tokens: Any = None,
+        titles: Any = None,
+        beside: Any = None,
+        top: int = 12,
+    ) -> str:
+        """Returns the same as `plot` in HTML, for a notebook or a page of your own.
+
+        One piece that loads nothing and runs no script; every word is escaped. It takes
+        on the colours of the page, light or dark.
+
+        Example:
+        >>> import gradwatch as gw, keras, numpy as np
+        >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)])
+        >>> a = gw.input_x_gradient(model, np.ones((1, 2)), gw.class_score(1))
+        >>> "&lt;b&gt;" in a.to_html(names=["<b>", "age"])
+        True
+
+        Args:
+            kind: As in `plot`.
+            names: As in `plot`.
+            tokens: As in `plot`.
+            titles: As in `plot`.
+            beside: As in `plot`.
+            top: As in `plot`.
+
+        Raises:
+            GradwatchError: When an argument does not suit the data.
+        """
+        return html_of(self, Words(kind, names, tokens, titles), beside, top)
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    # on disk --------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes everything into a NumPy `.npz` file; `Attribution.load` reads it.
+
+        Example:
+        >>> import gradwatch as gw, keras, numpy as np
+        >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+        >>> a = gw.saliency(model, np.ones((1, 3)), gw.class_score(1))
+        >>> a.save("why.npz")
+        >>> gw.Attribution.load("why.npz").target
+        'class_score(1)'
+        """
+        store.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Attribution:
+        """Reads what `save` wrote.
+
+        Raises:
+            GradwatchError: When the file holds something else.
+        """
+        return cls(**store.load(path))
+
+
+def _single(found: dict[str, np.ndarray]) -> Any:
+    return next(iter(found.values())) if len(found) == 1 else found

@@ -1,0 +1,87 @@
+"""An attribution on disk: a NumPy `.npz` file, and back."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._errors import GradwatchError, quoted
+from ._place import Place
+
+if TYPE_CHECKING:
+    from ._result import Attribution
+
+FORMAT = 1
+"""Of the file; grows when an older gradwatch could not read it."""
+
+
+def save(attribution: Attribution, path: str | os.PathLike[str]) -> None:
+    """Writes everything but the way to make it again."""
+    arrays: dict[str, np.ndarray] = {"score": attribution.score}
+    for name in ("delta", "baseline_score"):
+        if getattr(attribution, name) is not None:
+            arrays[name] = getattr(attribution, name)
+    for group in ("places", "sources"):
+        for number, place in enumerate(getattr(attribution, group)):
+            arrays[f"{group}/{number}/values"] = place.values
+            if group == "places":
+                arrays[f"{group}/{number}/activation"] = place.activation
+    words = {
+        "format": FORMAT,
+        **{name: getattr(attribution, name) for name in ("method", "target", "layer")},
+        "settings": {name: _plain(v) for name, v in attribution.settings.items()},
+        "places": [[p.name, p.channels] for p in attribution.places],
+        "sources": [[p.name, p.channels] for p in attribution.sources],
+    }
+    # A file, not a name: NumPy would put ".npz" behind a name without it.
+    with open(path, "wb") as file:
+        np.savez_compressed(file, words=np.array(json.dumps(words)), **arrays)  # type: ignore[arg-type]
+
+
+def load(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Returns the arguments of the attribution that was saved.
+
+    Raises:
+        GradwatchError: When the file holds something else.
+    """
+    with np.load(path, allow_pickle=False) as file:
+        if "words" not in file:
+            raise GradwatchError(
+                "`path` must be a file that `Attribution.save` wrote. Received: "
+                f"{os.fspath(path)!r}, which holds {quoted(file.files)}."
+            )
+        arrays = {name: file[name] for name in file.files}
+    words = json.loads(str(arrays["words"]))
+    if words["format"] > FORMAT:
+        raise GradwatchError(
+            f"`path` must be of format {FORMAT} or older. Received: format "
+            f"{words['format']}. A newer gradwatch reads it."
+        )
+
+    def places(group: str) -> tuple[Place, ...]:
+        found = []
+        for number, (name, channels) in enumerate(words[group]):
+            values = arrays[f"{group}/{number}/values"]
+            activation = arrays.get(f"{group}/{number}/activation", values)
+            found.append(Place(name, values, activation, channels))
+        return tuple(found)
+
+    return {
+        "places": places("places"),
+        "sources": places("sources"),
+        **{name: words[name] for name in ("method", "target", "layer", "settings")},
+        "score": arrays["score"],
+        "delta": arrays.get("delta"),
+        "baseline_score": arrays.get("baseline_score"),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Returns a setting as JSON has it."""
+    if isinstance(value, np.generic):
+        return value.item()
+    plain = isinstance(value, bool | int | float | str | type(None))
+    return value if plain else str(value)

@@ -1,0 +1,96 @@
+"""Completeness: whether the values of an example add up to what they explain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..._errors import GradwatchError, counted
+from .._result import Attribution
+from ._asked import require_attribution, require_finite
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Completeness:
+    """How far the values of each example are from adding up.
+
+    Attributes:
+        method: Of the attribution.
+        target: What it explains, in words.
+        difference: f(x) − f(baseline) of each example.
+        error: The sum of each example's values minus its difference.
+        relative: |error| / |difference|.
+    """
+
+    method: str
+    target: str
+    difference: np.ndarray
+    error: np.ndarray
+    relative: np.ndarray
+
+    def __repr__(self) -> str:
+        worst = int(np.argmax(self.relative))
+        return (
+            f"{self.method} of {self.target}: the values of "
+            f"{counted(len(self.error), 'example')} miss f(x) − f(baseline) by at most "
+            f"{self.relative[worst]:.2%} (by {abs(self.error[worst]):.2g} of "
+            f"{abs(self.difference[worst]):.3g})."
+        )
+
+
+def completeness(a: Attribution) -> Completeness:
+    """How far the values are from adding up to f(x) − f(baseline).
+
+    Sundararajan, Taly and Yan, *Axiomatic Attribution for Deep Networks* (2017),
+    section 3 and proposition 1: Σᵢ φᵢ = F(x) − F(x′). No pass through the model.
+
+    Example:
+    >>> import gradwatch as gw, keras, numpy as np
+    >>> layers = [keras.layers.Dense(8, activation="tanh"), keras.layers.Dense(2)]
+    >>> model = keras.Sequential([keras.Input((3,)), *layers])
+    >>> a = gw.integrated_gradients(model, np.ones((5, 3)), gw.class_score(1))
+    >>> bool((gw.attribute.quality.completeness(a).relative < 1e-3).all())
+    True
+
+    Args:
+        a: The attribution, by a method that promises completeness:
+            `integrated_gradients`, `deep_lift`, `layer_conductance` or
+            `neuron_integrated_gradients`. Sums over channels keep it, `upsample` does
+            not.
+
+    Returns:
+        The errors: absolute, and relative to the difference. Where the difference is
+        too small for float32 to tell, relative to what it can tell.
+
+    Raises:
+        GradwatchError: When the method promises nothing of the kind.
+    """
+    require_attribution(a)
+    if a.baseline_score is None:
+        raise GradwatchError(_no_promise(a.method))
+    require_finite(a)
+    sums = [p.values.reshape(len(a), -1).sum(axis=1, dtype="float64") for p in a.places]
+    score, start = a.score.astype("float64"), a.baseline_score.astype("float64")
+    difference = score - start
+    error = sum(sums) - difference
+    # Below what float32 can tell apart there is nothing to compare with.
+    least = 1e-6 * (np.abs(score) + np.abs(start)) + 1e-30
+    relative = np.abs(error) / np.maximum(np.abs(difference), least)
+    return Completeness(a.method, a.target, difference, error, relative)
+
+
+def _no_promise(method: str) -> str:
+    why = "whose values promise no sum"
+    if method == "expected_gradients":
+        why = "whose values add up on average over draws only"
+    elif method in ("smoothgrad", "squaregrad", "vargrad"):
+        why = "which is taken over noisy copies, whose sums are others"
+    elif method == "neuron_conductance":
+        why = "whose values add up to the conductance of the neuron"
+    return (
+        "`a` must come from a method that promises completeness: "
+        "`integrated_gradients`, `deep_lift`, `layer_conductance` or "
+        f"`neuron_integrated_gradients`. Received: {method}, {why}. For any "
+        "method there are `infidelity`, `sensitivity_max`, `deletion` and `insertion`."
+    )

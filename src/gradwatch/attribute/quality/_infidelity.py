@@ -1,0 +1,240 @@
+"""Infidelity: whether the explanation foretells what a change of the input does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..._errors import GradwatchError, counted
+from .._baselines import Baseline, baselines
+from .._checked import require_count, require_positive
+from .._problem import Problem
+from .._result import Attribution
+from ._asked import Asked, asked, scores_at
+from ._perturbations import Perturbation, Perturbed
+from ._progress import bar
+
+GRADIENTS = (
+    *("saliency", "guided_backprop", "deconvnet"),
+    *("neuron_gradient", "internal_influence"),
+)
+"""What the target gains per unit of each number."""
+CONTRIBUTIONS = (
+    *("input_x_gradient", "layer_gradient_x_activation", "integrated_gradients"),
+    *("deep_lift", "expected_gradients", "neuron_integrated_gradients", "occlusion"),
+)
+"""What the target gained from each number, against a baseline."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Infidelity:
+    """How wrong the explanation of each example is about changes of its input.
+
+    Attributes:
+        method: Of the attribution.
+        target: What it explains, in words.
+        values: The infidelity of each example: a mean square, 0 is best.
+        relative: The same as a share of what no explanation at all would have, the
+            mean square of the change itself: 1 is as bad as nothing.
+        scale: What the explanation was multiplied by; 1 unless `normalise`.
+        predicted: What the explanation says of each change: [samples, examples].
+        changes: What each change did to the target: [samples, examples].
+    """
+
+    method: str
+    target: str
+    values: np.ndarray
+    relative: np.ndarray
+    scale: np.ndarray
+    predicted: np.ndarray
+    changes: np.ndarray
+
+    def __repr__(self) -> str:
+        return (
+            f"{self.method} of {self.target}: infidelity {np.mean(self.values):.3g}, "
+            f"{np.mean(self.relative):.1%} of that of no explanation, on average over "
+            f"{counted(len(self.values), 'example')} and "
+            f"{counted(len(self.changes), 'perturbation')}."
+        )
+
+
+def infidelity(  # noqa: PLR0913 - what is taken away, and how often
+    a: Attribution,
+    model: Any,
+    x: Any = None,
+    *,
+    perturbation: Perturbation = "noisy_baseline",
+    baseline: Baseline = None,
+    size: float = 0.2,
+    samples: int = 50,
+    normalise: bool = False,
+    seed: int = 0,
+    batch_size: int | None = None,
+    progress: bool | None = None,
+) -> Infidelity:
+    """How far what the explanation foretells is from what changes of the input do.
+
+    Yeh, Hsieh, Suggala, Inouye and Ravikumar, *On the (In)fidelity and Sensitivity of
+    Explanations* (2019), definition 2.1: E[(Iᵀ Φ − (f(x) − f(x − I)))²] over
+    perturbations I. Φ is what the target gains per unit: values that are gains already
+    (`integrated_gradients`, `input_x_gradient` and their kin) are divided by the
+    distance from their baseline first. `samples + 1` forward passes of the batch.
+
+    Example:
+    >>> import gradwatch as gw, keras, numpy as np
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    >>> x = np.random.default_rng(0).normal(size=(5, 3)).astype("float32")
+    >>> a = gw.saliency(model, x, gw.class_score(1), absolute=False)
+    >>> found = gw.attribute.quality.infidelity(a, model)
+    >>> bool((found.values < 1e-9).all())  # the gradient says all of a linear model
+    True
+
+    Args:
+        a: The attribution, one value for each number of the input or the layer.
+        model: The model it explains.
+        x: Another batch, which is explained first. None: that of `a`.
+        perturbation: `"noisy_baseline"`: all the way to the baseline, with noise on
+            it; `"square"`: a random square of the image (a stretch of a sequence, a
+            random set of features) is replaced by the baseline; or a function
+            `(values, generator) -> I` for each input, such as
+            `lambda v, random: 0.1 * random.normal(size=v.shape)`.
+        baseline: What numbers are replaced by, as in `integrated_gradients`. None:
+            what the method itself compared with, else zeros.
+        size: The noise, as a share of each example's range; or the side of the square,
+            as a share of each axis; for tables, the share of the features.
+        samples: How many perturbations.
+        normalise: Multiplies the explanation by the one number per example that suits
+            it best, for methods which mean their values only up to a scale.
+        seed: Of the perturbations, which are the same on every backend.
+        batch_size: The most rows that go through the model at a time.
+        progress: As in `sensitivity_max`.
+
+    Returns:
+        The infidelity of each example, and what it was made of.
+
+    Raises:
+        GradwatchError: When an argument cannot be used; the message says why.
+    """
+    require_positive(size, "size")
+    require_count(samples, "samples")
+    if not callable(perturbation) and perturbation == "square" and size > 1:
+        raise GradwatchError(
+            "`size` must be a share of the image, up to 1, for squares. Received: "
+            f"{size!r}."
+        )
+    question = asked(a, model, x)
+    kind = _kind(question.a)
+    problem = question.problem(batch_size)
+    own = _own_baseline(question, problem)
+    covers = own if baseline is None else _mean(baselines(problem, baseline))
+    slopes = _slopes(question.a, problem, own, kind)
+    perturbed = Perturbed(problem, perturbation, covers, size, seed)
+    predicted = np.zeros((samples, problem.size))
+
+    def point(number: int, rows: np.ndarray) -> list[np.ndarray]:
+        if number == samples:  # the last one is the input itself
+            return [values[rows] for values in problem.free.values]
+        taken = perturbed(number)
+        predicted[number, rows] = sum(
+            (slope[rows] * i[rows]).reshape(len(rows), -1).sum(axis=1, dtype="float64")
+            for slope, i in zip(slopes, taken, strict=True)
+        )
+        own = problem.free.values
+        return [v[rows] - i[rows] for v, i in zip(own, taken, strict=True)]
+
+    with bar("infidelity", samples + 1, progress) as tick:
+        scores = scores_at(problem, samples + 1, point, tick)
+    changes = scores[-1] - scores[:-1]
+    scale = _best_scale(predicted, changes) if normalise else np.ones(problem.size)
+    values = np.mean((scale * predicted - changes) ** 2, axis=0)
+    nothing = np.mean(changes**2, axis=0)
+    relative = np.divide(values, nothing, out=np.zeros_like(values), where=values > 0)
+    return Infidelity(a.method, a.target, values, relative, scale, predicted, changes)
+
+
+def _best_scale(predicted: np.ndarray, changes: np.ndarray) -> np.ndarray:
+    """Returns the factor with the least mean square error, for each example."""
+    square = np.mean(predicted**2, axis=0)
+    # An explanation of zeros stays what it is, whatever the factor.
+    least = np.where(square == 0, 1.0, square)
+    return np.asarray(np.mean(predicted * changes, axis=0) / least)
+
+
+def _kind(a: Attribution) -> str:
+    """Returns what the values of a method mean.
+
+    Raises:
+        GradwatchError: When they have no unit.
+    """
+    method = (
+        a.settings.get("method", a.method) if a.method == "smoothgrad" else a.method
+    )
+    if a.settings.get("absolute"):
+        raise GradwatchError(
+            "`a` must tell what raises the target from what lowers it. Received: "
+            f"{a.method} without signs. Keep them: "
+            "`gradwatch.saliency(…, absolute=False)`."
+        )
+    for kind, methods in (("slope", GRADIENTS), ("gain", CONTRIBUTIONS)):
+        if method in methods:
+            return kind
+    raise GradwatchError(
+        "`a` must say what a change of each number does to the target: a gradient "
+        "(`saliency(…, absolute=False)`, …) or a gain (`integrated_gradients`, …). "
+        f"Received: {a.method}, whose values only order the places. `deletion` and "
+        "`insertion` need no more than that."
+    )
+
+
+def _own_baseline(question: Asked, problem: Problem) -> list[np.ndarray]:
+    """Returns what the method compared with; the mean, where that was several."""
+    words = question.again.arguments
+    if "data" in words:
+        data = problem.values_of(words["data"])
+        shapes = [values.shape for values in problem.free.values]
+        means = [array.mean(axis=0) for array in data]
+        return [np.broadcast_to(m, s) for m, s in zip(means, shapes, strict=True)]
+    return _mean(baselines(problem, words.get("baseline", "zeros")))
+
+
+def _mean(several: list[list[np.ndarray]]) -> list[np.ndarray]:
+    if len(several) == 1:
+        return several[0]
+    return [np.mean(arrays, axis=0) for arrays in zip(*several, strict=True)]
+
+
+def _slopes(
+    a: Attribution, problem: Problem, starts: list[np.ndarray], kind: str
+) -> list[np.ndarray]:
+    """Returns what the target gains per unit of each number.
+
+    Raises:
+        GradwatchError: When there is not one value for each number.
+    """
+    found = []
+    for place, own, start in zip(a.places, problem.free.values, starts, strict=True):
+        values = place.values
+        if kind == "gain" and a.method == "occlusion" and values.ndim == own.ndim - 1:
+            # One value for all channels of a position, which are covered together.
+            axis = _missing_axis(own.shape, values.shape)
+            shared = np.expand_dims(values, axis) / own.shape[axis]
+            values = np.broadcast_to(shared, own.shape)
+        if values.shape != own.shape:
+            raise GradwatchError(
+                "`a` must have a value for each number of what it explains. Received: "
+                f"values of shape {place.values.shape} for {place.name!r} of shape "
+                f"{own.shape}. Ask before `sum_channels` and `upsample`."
+            )
+        if kind == "gain":
+            way = own - start
+            values = values / np.where(way == 0, 1.0, way)
+        found.append(np.asarray(values, dtype="float64"))
+    return found
+
+
+def _missing_axis(whole: tuple[int, ...], part: tuple[int, ...]) -> int:
+    """Returns the axis without which one shape is the other; the last that fits."""
+    fits = [n for n in range(1, len(whole)) if whole[:n] + whole[n + 1 :] == part]
+    return fits[-1] if fits else len(whole) - 1

@@ -1,0 +1,108 @@
+"""Perturbations: what is taken away from an input to see what it was worth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..._errors import GradwatchError
+from .._axes import channel_axis
+from .._place import Place
+from .._problem import Problem
+
+NAMES = ("noisy_baseline", "square")
+
+Perturbation: TypeAlias = str | Callable[[np.ndarray, np.random.Generator], np.ndarray]
+
+
+class Perturbed:
+    """Draws perturbations I of a batch; each is the same whenever it is drawn.
+
+    Args:
+        problem: Says which numbers there are.
+        perturbation: One of `NAMES`, or a function of the values and a generator.
+        covers: The baseline at each place.
+        size: The noise of a noisy baseline, as a share of each example's range; or
+            the side of the square, as a share of each axis.
+        seed: Of the draws.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        perturbation: Perturbation,
+        covers: Sequence[np.ndarray],
+        size: float,
+        seed: int,
+    ) -> None:
+        if not callable(perturbation) and perturbation not in NAMES:
+            raise GradwatchError(
+                f"`perturbation` must be one of {NAMES}, or a function of the values "
+                f"and a NumPy generator. Received: {perturbation!r}."
+            )
+        self._problem = problem
+        self._how = perturbation
+        self._covers = covers
+        self._size = size
+        self._seed = seed
+        self._last: tuple[int, list[np.ndarray]] = (-1, [])
+
+    def __call__(self, number: int) -> list[np.ndarray]:
+        """Returns the perturbation of that number, for each place."""
+        if self._last[0] != number:
+            random = np.random.default_rng([self._seed, number])
+            places = range(len(self._covers))
+            self._last = number, [self._drawn(place, random) for place in places]
+        return self._last[1]
+
+    def _drawn(self, place: int, random: np.random.Generator) -> np.ndarray:
+        values, cover = self._problem.free.values[place], self._covers[place]
+        if callable(self._how):
+            return _checked(self._how(values.copy(), random), values)
+        if self._how == "square":
+            return np.where(self._square(place, random), values - cover, 0)
+        axes = tuple(range(1, values.ndim))
+        scale = self._size * np.ptp(values, axis=axes, keepdims=True)
+        noise = random.standard_normal(values.shape, "float32")
+        return np.asarray(values - (cover + scale * noise))
+
+    def _square(self, place: int, random: np.random.Generator) -> np.ndarray:
+        """Returns which numbers of each example lie in a square, all its channels."""
+        free = self._problem.free
+        leaf, values = free.leaves[place], free.values[place]
+        address = None if leaf.kind == "input" else leaf.address
+        channels = channel_axis(self._problem.tree, address, values.ndim)
+        axes = Place("", values, values, channels).spatial
+        if not axes:
+            # Features of a table have no neighbours: a square is any set of them.
+            count = max(1, round(self._size * values[0].size))
+            keys = random.random((len(values), values[0].size))
+            inside = np.argsort(np.argsort(keys, axis=1), axis=1) < count
+            return np.asarray(inside.reshape(values.shape))
+        inside = np.ones(values.shape, bool)
+        for axis in axes:
+            length = values.shape[axis]
+            side = max(1, round(self._size * length))
+            starts = random.integers(length - side + 1, size=len(values))
+            at = np.arange(length) - starts[:, None]
+            shape = [len(values), *[1] * (values.ndim - 1)]
+            shape[axis] = length
+            inside &= ((at >= 0) & (at < side)).reshape(shape)
+        return inside
+
+
+def _checked(found: Any, values: np.ndarray) -> np.ndarray:
+    array = np.asarray(found)
+    if array.shape != values.shape or array.dtype.kind not in "fiu":
+        raise GradwatchError(
+            "`perturbation` must give what is taken away from each number, in shape "
+            f"{values.shape}. Received: an array of shape {array.shape} and dtype "
+            f"{array.dtype}. The model sees the input minus it."
+        )
+    if not np.isfinite(array).all():
+        raise GradwatchError(
+            "`perturbation` must give finite numbers. Received: NaN or ∞."
+        )
+    return array.astype(values.dtype)

@@ -1,0 +1,169 @@
+"""Randomisation: whether an explanation depends on what the model has learnt."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ..._errors import GradwatchError, quoted, told_as
+from ...select import resolve, walk
+from ...select import weights as weights_of
+from .._checked import require_count
+from .._result import Attribution
+from ._asked import asked
+from ._forgetting import Randomisation
+from ._progress import bar
+from ._reinitialise import layers_with_weights, put_back, randomise
+from ._similarity import spearman, ssim
+
+ORDERS = ("cascading", "independent")
+
+
+def randomisation(
+    a: Attribution,
+    model: Any,
+    x: Any = None,
+    *,
+    order: str = "cascading",
+    layers: Any = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Randomisation:
+    """Whether the explanation changes when the model's weights are drawn anew.
+
+    Adebayo, Gilmer, Muelly, Goodfellow, Hardt and Kim, *Sanity Checks for Saliency
+    Maps* (2018), section 3: layer by layer, from the output to the input, weights are
+    initialised as before training; an explanation that stays alike does not explain
+    the model. Guided backpropagation is known to fail. As many runs of the method that
+    made `a` as there are layers, and one.
+
+    The weights of the model itself are exchanged meanwhile, and are put back to the
+    bit, also after an error or an interruption: nothing else may use the model at the
+    same time. Each layer's own initialisers draw; weights without one are drawn from a
+    normal distribution with their own mean and standard deviation. Moving averages stay
+    as they are. Layers that the target does not depend on are left out.
+
+    Example:
+    >>> import gradwatch as gw, keras, numpy as np
+    >>> layers = [keras.layers.Dense(8, activation="relu", name="hidden")]
+    >>> layers += [keras.layers.Dense(2, name="scores")]
+    >>> model = keras.Sequential([keras.Input((6,)), *layers])
+    >>> x = np.random.default_rng(0).normal(size=(5, 6)).astype("float32")
+    >>> a = gw.input_x_gradient(model, x, gw.class_score(1))
+    >>> found = gw.attribute.quality.randomisation(a, model)
+    >>> found.layers, found.signed.shape
+    (['scores', 'hidden'], (2, 5))
+
+    Args:
+        a: The attribution.
+        model: The model it explains.
+        x: Another batch, which is explained in the same way. None: that of `a`.
+        order: `"cascading"`: a layer and all behind it; `"independent"`: each layer by
+            itself.
+        layers: Which ones, by address or pattern, or a list of these. None: all that
+            have weights.
+        seed: Of the draws.
+        progress: As in `sensitivity_max`.
+
+    Returns:
+        The similarities, and a verdict.
+
+    Raises:
+        GradwatchError: When an argument cannot be used; the message says why.
+    """
+    if order not in ORDERS:
+        raise GradwatchError(f"`order` must be one of {ORDERS}. Received: {order!r}.")
+    require_count(seed, "seed", least=0)
+    question = asked(a, model, x)
+    first = question.again(model, question.x)
+    tree = walk(model)
+    weights = layers_with_weights(tree)
+    chosen = _chosen(tree, weights, layers)
+    nodes = [node for address in chosen for node in weights[address]]
+    found: list[tuple[Any, Any, Any]] = []
+    names: list[str] = []
+    idle: list[str] = []
+    score = first.score
+    with put_back(nodes) as kept, bar("randomisation", len(chosen), progress) as tick:
+        for number, address in enumerate(chosen):
+            if order == "independent":
+                for node, value in zip(nodes, kept, strict=True):
+                    node.variable.assign(value)
+            randomise(tree, weights[address], seed * len(chosen) + number + 1)
+            with warnings.catch_warnings():
+                # Of steps="auto", which need not reach its tolerance here.
+                warnings.simplefilter("ignore", UserWarning)
+                now = question.again(model, question.x)
+            tick(1)
+            name = address or str(model.name)
+            # What the target does not depend on, no explanation of it need notice.
+            if np.array_equal(now.score, score):
+                idle.append(name)
+                continue
+            names.append(name)
+            found.append(_compared(first, now))
+            score = now.score if order == "cascading" else score
+    if not found:
+        raise GradwatchError(
+            "`layers` must be some that the target depends on. Received: "
+            f"{quoted(idle)}, which may be anything without a change of {a.target}."
+        )
+    absolute, signed, pictures = (np.array(part) for part in zip(*found, strict=True))
+    return Randomisation(
+        *(a.method, a.target, order, names, absolute, signed),
+        ssim=None if pictures.dtype == object else pictures,
+        signs=any(bool((place.values < 0).any()) for place in first.places),
+        without_effect=tuple(idle),
+    )
+
+
+def _chosen(tree: Any, weights: dict[str, Any], layers: Any) -> list[str]:
+    """Returns the addresses of the layers to draw anew, the last first.
+
+    Raises:
+        GradwatchError: When there are none.
+    """
+    if not weights:
+        raise GradwatchError(
+            "`model` must have weights that can be drawn anew. Received: "
+            f"{tree.model.name!r}, which has none."
+        )
+    if layers is None:
+        return [*weights][::-1]
+    with told_as("layers", "wrt", "weights"):
+        found = resolve(weights_of(layers), tree).weights
+    wanted = {node.layer for node in found.values()}
+    return [address for address in weights if address in wanted][::-1]
+
+
+def _compared(one: Attribution, two: Attribution) -> tuple[Any, Any, Any]:
+    """Returns the similarities of two attributions of a batch, example by example."""
+    absolute, signed = [], []
+    for number in range(len(one)):
+        a, b = (_vector(found, number) for found in (one, two))
+        finite = bool(np.isfinite(b).all())  # random weights may overflow
+        signed.append(spearman(a, b) if finite else np.nan)
+        absolute.append(spearman(np.abs(a), np.abs(b)) if finite else np.nan)
+    maps = [_pictures(found) for found in (one, two)]
+    if any(m is None for m in maps):
+        return absolute, signed, None
+    pairs = zip(*maps, strict=True)
+    return absolute, signed, [ssim(a, b) for a, b in pairs]
+
+
+def _vector(a: Attribution, number: int) -> np.ndarray:
+    return np.concatenate([place.values[number].ravel() for place in a.places])
+
+
+def _pictures(a: Attribution) -> Any:
+    """Returns the sizes as pictures whose largest number is 1; None without any."""
+    place = a.places[0]
+    if len(a.places) != 1 or len(place.spatial) != 2:
+        return None
+    values = np.nan_to_num(np.abs(place.values.astype("float64")))
+    if place.channels is not None:
+        values = values.sum(axis=place.channels)
+    largest = values.max(axis=(1, 2), keepdims=True)
+    return values / np.where(largest == 0, 1.0, largest)

@@ -1,0 +1,87 @@
+"""Random weights for a while: drawn anew, and put back whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from ...select import Tree, WeightNode
+
+
+def layers_with_weights(tree: Tree) -> dict[str, list[WeightNode]]:
+    """Returns the learnable weights of each layer that has some, inputs first."""
+    found: dict[str, list[WeightNode]] = {}
+    for node in tree.weights.values():
+        if node.learnable:
+            found.setdefault(node.layer, []).append(node)
+    return found
+
+
+@contextlib.contextmanager
+def put_back(nodes: Sequence[WeightNode]) -> Iterator[list[np.ndarray]]:
+    """Gives the values of some weights; they have them again afterwards, to the bit."""
+    variables = [node.variable for node in nodes]
+    kept = [_copy(variable) for variable in variables]
+    try:
+        yield kept
+    finally:
+        _assign_all(variables, kept)
+
+
+def _assign_all(variables: Sequence[Any], values: Sequence[np.ndarray]) -> None:
+    """Assigns, to the last one: who interrupts waits until it is done."""
+    interrupted: KeyboardInterrupt | None = None
+    number = 0
+    while number < len(variables):
+        try:
+            variables[number].assign(values[number])
+            number += 1
+        except KeyboardInterrupt as error:
+            interrupted = error
+    if interrupted is not None:
+        raise interrupted
+
+
+def _copy(variable: Any) -> np.ndarray:
+    # A copy: what the frameworks give may be the memory of the variable itself.
+    return np.array(keras.ops.convert_to_numpy(variable.value))
+
+
+def randomise(tree: Tree, nodes: Sequence[WeightNode], seed: int) -> None:
+    """Draws weights anew, as their layer would; else like themselves.
+
+    Args:
+        tree: Of the model.
+        nodes: The weights of one layer.
+        seed: Of the draw.
+    """
+    for number, node in enumerate(nodes):
+        layer = tree.layers[node.layer].layer if node.layer else tree.model
+        fresh = _initialised(layer, node.variable, 1000 * seed + number)
+        if fresh is None:
+            random = np.random.default_rng([seed, number])
+            now = _copy(node.variable)
+            drawn = random.normal(now.mean(), now.std(), now.shape)
+            fresh = drawn.astype(now.dtype)
+        node.variable.assign(fresh)
+
+
+def _initialised(layer: Any, variable: Any, seed: int) -> Any:
+    """Returns what the layer's own initialiser gives, or None if it has none."""
+    name = str(variable.name)
+    for known in (name, name.removesuffix("_kernel")):
+        initializer = getattr(layer, f"{known}_initializer", None)
+        if isinstance(initializer, keras.initializers.Initializer):
+            break
+    else:
+        return None
+    config = initializer.get_config()
+    if "seed" in config:
+        # Of its own: the layer's would give the weights it began with, and draw from a
+        # stream of the user's.
+        initializer = type(initializer).from_config({**config, "seed": seed})
+    return initializer(tuple(variable.shape), dtype=variable.dtype)

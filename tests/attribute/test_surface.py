@@ -1,0 +1,50 @@
+"""One door for every method: swapping the name is the whole edit."""
+
+import inspect
+import re
+
+import pytest
+
+from gradwatch import attribute
+
+METHODS = [
+    *("saliency", "input_x_gradient", "integrated_gradients", "expected_gradients"),
+    *("smoothgrad", "squaregrad", "vargrad", "guided_backprop", "deconvnet"),
+    *("grad_cam", "grad_cam_plus_plus", "layer_cam", "score_cam", "guided_grad_cam"),
+    *("layer_gradient_x_activation", "internal_influence", "layer_conductance"),
+    *("neuron_gradient", "neuron_integrated_gradients", "neuron_conductance"),
+    *("deep_lift", "occlusion", "fgsm", "pgd"),
+]
+NOISE = ("smoothgrad", "squaregrad", "vargrad")
+"""One wrapper in three forms: they share a file."""
+OTHERS = {"attribute_dataset", "blurred", "sampled"}
+
+
+def test_every_function_is_a_method_or_known_not_to_be():
+    """A new one has to take its place in the list above."""
+    found = {
+        name
+        for name, value in vars(attribute).items()
+        if inspect.isfunction(value) and not name.startswith("_")
+    }
+    assert found == {*METHODS, *OTHERS}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_take_the_same_first_arguments(name):
+    """`(model, x, target, *, layer=None, …)`."""
+    parameters = list(inspect.signature(getattr(attribute, name)).parameters.values())
+    assert [p.name for p in parameters[:4]] == ["model", "x", "target", "layer"]
+    assert all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters[:3])
+    assert all(p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters[3:])
+    assert parameters[3].default is None
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_has_a_file_and_cites_its_paper(name):
+    """The file has its name; the docstring has a year and the place in the paper."""
+    method = getattr(attribute, name)
+    home = "_noise" if name in NOISE else f"_{name}"
+    assert inspect.unwrap(method).__module__ == f"gradwatch.attribute.{home}"
+    cited = r"\b(19|20)\d\d\b.*?\b(eqs?\.|section|definition) \d"
+    assert re.search(cited, inspect.getdoc(method), re.DOTALL)

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -25,8 +26,30 @@ def test_wheel_holds_the_package_and_nothing_else():
     """Types are marked as shipped; tests and tools are not installed on users."""
     files = {str(file) for file in DIST.files}
     assert "gradwatch/py.typed" in files
-    tops = {name.partition("/")[0] for name in files}
+    # The command is what pip makes of an entry point, beside the interpreter.
+    inside = {name for name in files if not name.startswith("..")}
+    tops = {name.partition("/")[0] for name in inside}
     assert tops == {"gradwatch", f"gradwatch-{gw.__version__}.dist-info"}
+    assert {Path(name).stem for name in files - inside} == {"gradwatch"}
+
+
+def test_wheel_brings_the_command():
+    """`gradwatch --version` runs where only the wheel is installed."""
+    command = Path(sys.executable).with_name("gradwatch")
+    done = subprocess.run(
+        [command, "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"gradwatch, version {gw.__version__}\n"
+
+
+def test_wheel_brings_the_gradients_tab():
+    """The built pages are in it, and TensorBoard finds the loader."""
+    files = {str(file) for file in DIST.files}
+    assert "gradwatch/tensorboard/static/index.js" in files
+    assert {f"gradwatch/show/static/report.{kind}" for kind in ("js", "css")} <= files
+    [point] = DIST.entry_points.select(group="tensorboard_plugins")
+    assert point.name == "gradwatch"
+    assert callable(point.load())
 
 
 def test_metadata_say_what_the_readme_says():

@@ -22,8 +22,11 @@ ROOMS = {
     "record": {
         *(".summarise", "tensorboard", "google_crc32c"),
         *("pandas", "pyarrow", "wandb", "mlflow"),  # each an extra
+        ".show",  # `Run.plot` and its kin, when they are called
     },
-    "show": {".summarise", "rich", "matplotlib"},
+    "show": {".summarise", ".record", ".diagnose", "rich", "matplotlib"},
+    # A run → the Gradients tab; its pictures are those of the report.
+    "tensorboard": {".record", ".show", "tensorboard", "werkzeug"},
     # On top of the engine: model + question → Gradients.
     "inspect": {
         "keras",
@@ -37,16 +40,36 @@ ROOMS = {
     # What is seen of a training → what is wrong with it.
     "diagnose": {
         *(".summarise", ".record"),
+        ".show",  # `Finding.plot`, when it is called
         # The autopsy runs a model itself.
         *("keras", ".select", ".targets", ".backends", ".capture"),
+    },
+    # From a shell: whatever a command needs, imported when it is asked for.
+    "cli": {
+        *("click", "rich", "keras", "._version", ".diagnose", ".record", ".show"),
+        *(".inspect", ".attribute", ".select", ".targets", ".demo"),
+    },
+    # A training to look at, and all that can be seen of it.
+    "demo": {
+        *("keras", "rich", ".monitor", ".record", ".diagnose", ".show"),
+        *(".attribute", ".targets"),
+    },
+    # On top of the engine: model, inputs, target → attributions.
+    "attribute": {
+        *("keras", ".select", ".targets", ".capture"),
+        *(".show", ".record"),  # pictures, and those of a training into TensorBoard
+        "rich",  # the bar of what takes long
+        *("zarr", "pyarrow"),  # each an extra: what is told of a dataset, on disk
     },
     "testing": {"keras", ".monitor", ".record", ".diagnose"},
 }
 EVERY_ROOM = {f".{room}" for room in ROOMS}
 FILES = {
-    "__init__": EVERY_ROOM | {"._version"},
+    "__init__": EVERY_ROOM | {"._version", "._with_keras"},
+    "__main__": {".cli"},
     "_errors": set(),
     "_version": set(),
+    "_with_keras": EVERY_ROOM,
 }
 FRAMEWORKS = {"tensorflow", "jax", "torch"}
 # Who may use `keras.src`, which Keras may change in any release, and what for.
@@ -55,6 +78,9 @@ KERAS_PRIVATE = {
     "capture": "a tap carries the mask over, and asks for the scope and output spec",
 }
 IMPORTERS = {"import_module", "__import__"}
+# Who may import by a name that is made up: the backend that runs; the file of a command
+# and, where a user asks for it, a module of theirs.
+COMPUTED = {"backends", "cli"}
 EVERYWHERE = sys.stdlib_module_names | {"numpy", "._errors"}
 
 
@@ -151,7 +177,7 @@ def faults(root):
             continue
         said = []
         for line, name in imports(tree, parts):
-            computed_at_home = name == "<computed>" and room == "backends"
+            computed_at_home = name == "<computed>" and room in COMPUTED
             if short(name) not in may and not computed_at_home:
                 said.append((line, f"may not import `{name}`"))
         if room not in KERAS_PRIVATE:

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from ._checks import plot_curves as plot_curves
+from ._checks import plot_randomisation as plot_randomisation
 from ._html import table_html as table_html
 from ._plot import plot_flow as plot_flow
 from ._rich import table_rich as table_rich
@@ -11,3 +13,5 @@ from ._text import table_text as table_text
 if TYPE_CHECKING:  # for the signatures of other rooms, which do not know matplotlib
     from matplotlib.axes import Axes as Axes
     from matplotlib.figure import Figure as Figure
+
+    from .palette import ThemeName as ThemeName

@@ -14,14 +14,8 @@ from matplotlib.style import context
 from . import palette
 
 _STYLE: dict[str, Any] = {
-    "text.color": palette.INK,
-    "axes.labelcolor": palette.INK,
     "axes.edgecolor": palette.FAINT,
     "axes.axisbelow": True,
-    "xtick.color": palette.MUTED,
-    "ytick.color": palette.MUTED,
-    "xtick.labelcolor": palette.INK,
-    "ytick.labelcolor": palette.INK,
     "font.size": 9.0,
     "legend.frameon": False,
     "legend.fontsize": 8.5,
@@ -30,6 +24,19 @@ _STYLE: dict[str, Any] = {
     "figure.constrained_layout.w_pad": 0.1,
     "figure.constrained_layout.h_pad": 0.1,
 }
+
+
+def _colours(theme: palette.Theme) -> dict[str, Any]:
+    return {
+        "figure.facecolor": theme.paper,
+        "axes.facecolor": theme.paper,
+        "text.color": theme.ink,
+        "axes.labelcolor": theme.ink,
+        "xtick.color": theme.muted,
+        "ytick.color": theme.muted,
+        "xtick.labelcolor": theme.ink,
+        "ytick.labelcolor": theme.ink,
+    }
 
 
 class ShownFigure(Figure):
@@ -47,9 +54,11 @@ class ShownFigure(Figure):
 
 
 @contextmanager
-def new_figure(width: float, height: float) -> Iterator[Figure]:
+def new_figure(
+    width: float, height: float, theme: palette.Theme = palette.THEMES["light"]
+) -> Iterator[Figure]:
     """Gives a figure to draw on in our style, whatever style is set outside."""
-    with context(["default", _STYLE]):
+    with context(["default", _STYLE, _colours(theme)]):
         figure = ShownFigure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
         yield figure

@@ -20,23 +20,25 @@ from ._figure import new_figure
 from ._flow_axis import FlowAxis
 from ._marks import Mark, Stretch, marks_of
 
-# The marker, colour and words of each group of gradients.
+# The marker, the number of the hue and the words of each group of gradients.
 _GROUPS = {
-    "weight": ("o", palette.BLUE, "weight"),
-    "vector": ("D", palette.ORANGE, "bias or scale"),
-    "activation": ("s", palette.GREEN, "activation"),
-    "input": ("^", palette.PURPLE, "input"),
+    "weight": ("o", 0, "weight"),
+    "vector": ("D", 1, "bias or scale"),
+    "activation": ("s", 2, "activation"),
+    "input": ("^", 3, "input"),
 }
 _SIZES = {"D": 4.3, "^": 6.0}  # markers that would look larger or smaller than others
 _TRENDS = ("weight", "activation")  # groups whose markers a thin line connects
 
 
-def draw_flow(rows: Sequence[Row], title: str, ax: Axes | None) -> Figure:
+def draw_flow(
+    rows: Sequence[Row], title: str, ax: Axes | None, theme: palette.Theme
+) -> Figure:
     """Returns the figure of `plot_flow`, which has checked the rows."""
     marks, kinds = marks_of(rows)
     if ax is None:
-        with new_figure(*FlowAxis.size(marks, kinds)) as figure:
-            handles = _draw(figure.add_subplot(), marks, kinds, title)
+        with new_figure(*FlowAxis.size(marks, kinds), theme) as figure:
+            handles = _draw(FlowAxis(figure.add_subplot(), marks, kinds, theme), title)
             columns = min(len(handles), 7)
             figure.legend(handles=handles, loc="outside lower center", ncols=columns)
         return figure
@@ -46,15 +48,14 @@ def draw_flow(rows: Sequence[Row], title: str, ax: Axes | None) -> Figure:
             "`ax` must belong to a figure. Received: axes that were removed from "
             "theirs. Pass axes of a figure, or none."
         )
-    ax.legend(handles=_draw(ax, marks, kinds, title), fontsize="small")
+    axis = FlowAxis(ax, marks, kinds, theme)
+    ax.legend(handles=_draw(axis, title), fontsize="small")
     return owner
 
 
-def _draw(
-    ax: Axes, marks: Sequence[Mark], kinds: Sequence[Stretch], title: str
-) -> list[Line2D]:
+def _draw(axis: FlowAxis, title: str) -> list[Line2D]:
     """Draws everything but the legend, whose entries it returns."""
-    axis = FlowAxis(ax, marks, kinds)
+    marks, kinds = axis.marks, axis.kinds
     for kind, group in product(kinds, _TRENDS):
         _draw_trend(axis, group, [m for m in marks if _within(m, group, kind)])
     handles = []
@@ -67,8 +68,9 @@ def _draw(
     return handles
 
 
-def _look(group: str) -> tuple[str, str, str]:
-    return _GROUPS.get(group, ("P", palette.SKY, group))
+def _look(axis: FlowAxis, group: str) -> tuple[str, str, str]:
+    marker, hue, words = _GROUPS.get(group, ("P", 4, group))
+    return marker, axis.theme.hues[hue], words
 
 
 def _within(mark: Mark, group: str, kind: Stretch) -> bool:
@@ -81,11 +83,12 @@ def _draw_trend(axis: FlowAxis, group: str, marks: Sequence[Mark]) -> None:
         return
     values = [math.nan if mark.typical is None else mark.typical for mark in marks]
     line = axis.xy([mark.place for mark in marks], values)
-    axis.ax.plot(*line, color=_look(group)[1], alpha=0.35, linewidth=1.2, zorder=2)
+    colour = _look(axis, group)[1]
+    axis.ax.plot(*line, color=colour, alpha=0.35, linewidth=1.2, zorder=2)
 
 
 def _draw_group(axis: FlowAxis, group: str, marks: Sequence[Mark]) -> Line2D:
-    marker, colour, words = _look(group)
+    marker, colour, words = _look(axis, group)
     drawn = [(m.place, m.typical, m.largest) for m in marks if m.typical and m.largest]
     reach = LineCollection(
         [
@@ -121,13 +124,13 @@ def _draw_edges(axis: FlowAxis, marks: Sequence[Mark]) -> list[Line2D]:
     }
     cross = {
         "marker": "x",
-        "markeredgecolor": palette.ALARM,
+        "markeredgecolor": axis.theme.nan,
         "markersize": 6,
         "markeredgewidth": 1.8,
     }
     tick = {
         "marker": "|" if axis.named else "_",
-        "markeredgecolor": palette.MUTED,
+        "markeredgecolor": axis.theme.muted,
         "markersize": 7,
         "markeredgewidth": 1.6,
     }

@@ -36,12 +36,18 @@ class FlowAxis:
         ax: The axes to draw into.
         marks: What will be drawn.
         kinds: Where each kind of gradient lies along the depth.
+        theme: The colours.
     """
 
     def __init__(
-        self, ax: Axes, marks: Sequence[Mark], kinds: Sequence[Stretch]
+        self,
+        ax: Axes,
+        marks: Sequence[Mark],
+        kinds: Sequence[Stretch],
+        theme: palette.Theme,
     ) -> None:
         self.ax = ax
+        self.theme = theme
         self.marks = marks
         self.kinds = kinds
         width, height = _inches(ax)
@@ -98,7 +104,7 @@ class FlowAxis:
             value.set_major_locator(NullLocator())
             value.set_label_text(NO_VALUES)
         else:
-            value.set_major_locator(FixedLocator(_powers_of_ten(low, high)))
+            value.set_major_locator(FixedLocator(powers_of_ten(low, high)))
         value.set_minor_locator(NullLocator())
         value.set_minor_formatter(NullFormatter())
         value.grid(True, color=palette.FAINT, linewidth=0.6)
@@ -119,9 +125,9 @@ class FlowAxis:
         )
         for mark, label in zip(self.marks, self.ax.get_yticklabels(), strict=True):
             if mark.alarm:
-                label.set_color(palette.ALARM)
+                label.set_color(self.theme.nan)
             elif mark.state in ("missing", "empty"):
-                label.set_color(palette.MUTED)
+                label.set_color(self.theme.muted)
 
     def _name_blocks(self) -> None:
         """Names blocks of layers, the largest first, as far as there is room."""
@@ -162,8 +168,8 @@ class FlowAxis:
         if not typical or min(typical) > FLOAT16_VANISHES:
             return
         where: _Where
-        style: dict[str, Any] = {"color": palette.MUTED, "fontsize": 7.5}
-        rule: dict[str, Any] = {"color": palette.MUTED, "ls": ":", "lw": 1}
+        style: dict[str, Any] = {"color": self.theme.muted, "fontsize": 7.5}
+        rule: dict[str, Any] = {"color": self.theme.muted, "ls": ":", "lw": 1}
         if self.named:
             self.ax.axvline(FLOAT16_VANISHES, **rule)
             where = ("data", "axes fraction"), (FLOAT16_VANISHES, 0), (3, 3)
@@ -204,7 +210,7 @@ def _limits(marks: Sequence[Mark]) -> tuple[float, float]:
     return 10 ** max(-323.0, low - left), 10 ** min(308.0, high + right)
 
 
-def _powers_of_ten(low: float, high: float, most: int = 11) -> list[float]:
+def powers_of_ten(low: float, high: float, most: int = 11) -> list[float]:
     """Returns the ticks between two ends; `LogLocator` overflows near 1e308."""
     first, last = math.ceil(math.log10(low)), math.floor(math.log10(high))
     step = math.ceil((last - first + 1) / most)

@@ -12,7 +12,7 @@ from .palette import BLUE, SKY, TONES
 
 # Notebooks say which theme they use, not which one the system prefers: JupyterLab and
 # Notebook 7 on <body>, VS Code by a class of <body>, Colab on <html>.
-_DARK = (
+DARK = (
     '[data-jp-theme-light="false"]',
     ".vscode-dark",
     ".vscode-high-contrast:not(.vscode-high-contrast-light)",
@@ -43,7 +43,7 @@ def table_html(rows: Sequence[Row], *, title: str, footer: Sequence[str] = ()) -
 
 def _lines(grid: Grid) -> Iterator[str]:
     yield '<div class="gradwatch">'
-    yield f"<style>{_STYLE}</style>"
+    yield f"<style>{STYLE}</style>"
     yield "<table>"
     yield f"<caption>{escape(grid.title)}</caption>"
     heads = (
@@ -117,15 +117,15 @@ def _style() -> str:
         f"background:{BLUE}}}",
         ".gradwatch p{margin:.4em .6em}.gradwatch ul{margin:.2em 0}",
     ]
-    dark = ",".join(f"{theme} .gradwatch .bar" for theme in _DARK)
+    dark = ",".join(f"{theme} .gradwatch .bar" for theme in DARK)
     lines.append(f"{dark}{{background:{SKY}}}")
     for tone, paint in TONES.items():
         if paint.light == "inherit":
             continue
-        dark = ",".join(f"{theme} .gradwatch .{tone}" for theme in _DARK)
+        dark = ",".join(f"{theme} .gradwatch .{tone}" for theme in DARK)
         lines.append(f".gradwatch .{tone}{{color:{paint.light}}}")
         lines.append(f"{dark}{{color:{paint.dark}}}")
     return "\n".join(lines)
 
 
-_STYLE = _style()
+STYLE = _style()

@@ -2,17 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from gradwatch.summarise import Row
+
+from .._errors import GradwatchError
+from .palette import THEMES, Theme, ThemeName
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
-def plot_flow(rows: Sequence[Row], *, title: str, ax: Axes | None = None) -> Figure:
+@contextmanager
+def needs_matplotlib() -> Iterator[None]:
+    """Says how to have matplotlib where it cannot be imported.
+
+    Raises:
+        ImportError: If matplotlib is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "matplotlib":
+            raise
+        raise ImportError(
+            "Plots need matplotlib. Received: no module of that name in this Python. "
+            'Install it with `pip install "gradwatch[plot]"`.'
+        ) from error
+
+
+def theme_named(name: ThemeName) -> Theme:
+    """Returns a theme.
+
+    Example:
+    >>> theme_named("dark").paper
+    '#181B20'
+
+    Raises:
+        GradwatchError: If there is none of that name.
+    """
+    if name not in THEMES:
+        raise GradwatchError(
+            f'`theme` must be "light" or "dark". Received: {name!r}. '
+            "Leave it out for a light page."
+        )
+    return THEMES[name]
+
+
+def plot_flow(
+    rows: Sequence[Row],
+    *,
+    title: str,
+    ax: Axes | None = None,
+    theme: ThemeName = "light",
+) -> Figure:
     """Returns a figure of the gradient along the depth of the model.
 
     Each gradient is a marker at the mean of |g| and a line up to the largest |g|, on
@@ -38,6 +84,7 @@ def plot_flow(rows: Sequence[Row], *, title: str, ax: Axes | None = None) -> Fig
         title: The line above the plot.
         ax: The axes to draw into; its figure is returned, with size and style as
             they are. By default a new figure, sized to the number of rows.
+        theme: "light" or "dark": the page it is for.
 
     Raises:
         ValueError: If there are no rows.
@@ -49,13 +96,7 @@ def plot_flow(rows: Sequence[Row], *, title: str, ax: Axes | None = None) -> Fig
             "`rows` must hold at least one gradient to plot. Received: none. Select "
             "some weights, activations or inputs first."
         )
-    try:
+    colours = theme_named(theme)
+    with needs_matplotlib():
         from ._flow import draw_flow
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "matplotlib":
-            raise
-        raise ImportError(
-            "Plots need matplotlib. Received: no module of that name in this Python. "
-            'Install it with `pip install "gradwatch[plot]"`.'
-        ) from error
-    return draw_flow(rows, title, ax)
+    return draw_flow(rows, title, ax, colours)

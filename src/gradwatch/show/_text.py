@@ -121,7 +121,12 @@ def plain_table(
 
 
 def _is_number(word: str) -> bool:
-    return not word or word.replace(",", "").replace(".", "", 1).isdecimal()
+    if word and word != form.NOT_MEASURED:
+        try:
+            float(word.replace(",", ""))
+        except ValueError:
+            return False
+    return True
 
 
 def _printed(renderable: RenderableType, width: int | None) -> str:

@@ -1,0 +1,3 @@
+"""The same doors from a shell: `gradwatch --help`."""
+
+from ._main import main as main

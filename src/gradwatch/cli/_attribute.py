@@ -1,0 +1,197 @@
+"""`gradwatch attribute`."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import click
+import numpy as np
+
+from .._errors import GradwatchError, counted, quoted
+from ._common import Command, json_option, require_place, say, say_json, told
+from ._complete import layers
+from ._data import batch_for, data_options, read
+from ._inspect import save_figure
+from ._model import load, model_options
+from ._words import as_target, target_option
+
+METHODS = (
+    *("saliency", "input_x_gradient", "integrated_gradients", "smoothgrad"),
+    *("grad_cam", "grad_cam_plus_plus", "layer_cam", "score_cam"),
+    *("guided_backprop", "guided_grad_cam", "deconvnet", "deep_lift", "occlusion"),
+    *("layer_gradient_x_activation", "layer_conductance", "internal_influence"),
+    *("squaregrad", "vargrad"),
+)
+"""Those that need nothing but a model, a batch, a target and perhaps a layer."""
+
+_SHOWN = 20  # examples in the table
+
+
+@click.command("attribute", cls=Command)
+@model_options
+@data_options
+@click.option(
+    "--method",
+    required=True,
+    type=click.Choice(METHODS),
+    metavar="METHOD",
+    help=f"One of {', '.join(METHODS)}.",
+)
+@target_option("it must be given; the loss is not one number for each example")
+@click.option("--layer", shell_complete=layers, metavar="ADDRESS",
+              help="The layer that is attributed to; the inputs without.")  # fmt: skip
+@click.option(
+    "--steps", metavar="N", help="Points on the path, or auto; for methods with a path."
+)
+@click.option(
+    "--baseline",
+    metavar="B",
+    help="Where the path begins: zeros, mean, blur or a number; likewise.",
+)
+@click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE",
+              help="Keep it in an .npz, for gradwatch.Attribution.load.")  # fmt: skip
+@click.option("--plot", type=click.Path(dir_okay=False), metavar="FILE",
+              help="Draw it into a .png, .svg or .pdf.")  # fmt: skip
+@json_option
+@click.pass_context
+def command(  # noqa: PLR0913 - a method's arguments, and where its result goes
+    ctx: click.Context,
+    /,
+    *,
+    model: str,
+    data: str,
+    rows: int | None,
+    method: str,
+    target: str | None,
+    layer: str | None,
+    steps: str | None,
+    baseline: str | None,
+    output: str | None,
+    plot: str | None,
+    as_json: bool,
+    **how: Any,
+) -> None:
+    """Print which inputs drive a prediction, or which parts of a layer.
+
+    \b
+    Examples:
+      gradwatch attribute model.keras --data x.npy --method saliency \\
+          --target class:3 --plot why.png
+      gradwatch attribute model.keras --data x.npy --target class:3 \\
+          --method integrated_gradients --steps auto -o why.npz
+      gradwatch attribute model.keras --data x.npy --target class:3 \\
+          --method grad_cam --layer conv4
+    """  # noqa: D301 - click reads the backspace
+    if target is None or target == "loss":
+        raise GradwatchError(
+            "`--target` must say which number of each example is explained. Received: "
+            f"{target or 'nothing'}. For class 3 give `--target class:3`; `mean` and "
+            "`output:NAME` are others."
+        )
+    require_place("--output", output)
+    require_place("--plot", plot)
+    arrays = read(data, rows)
+    loaded = load(ctx, model, **how)
+    from .. import attribute
+
+    function = getattr(attribute, method)
+    options = {"layer": layer, "steps": _number(steps), "baseline": _number(baseline)}
+    given = {name: value for name, value in options.items() if value is not None}
+    _require_options(method, function, given)
+    batch = batch_for(loaded, data, arrays)
+    with told(ctx, "Running the model"):
+        found = function(loaded, batch.x, as_target(target), **given)
+    if output is not None:
+        found.save(output)
+        click.echo(f"Wrote {output}.", err=True)
+    if plot is not None:
+        save_figure(ctx, found, plot)
+    if as_json:
+        say_json(_plain(found))
+    else:
+        say(_table(found))
+
+
+def _number(word: str | None) -> Any:
+    """Returns the number that a word is, or the word."""
+    for kind in (int, float):
+        try:
+            return kind(word)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            continue
+    return word
+
+
+def _require_options(method: str, function: Any, given: dict[str, Any]) -> None:
+    takes = inspect.signature(function).parameters
+    for name in given:
+        if name not in takes:
+            own = [f"--{n}" for n in ("layer", "steps", "baseline") if n in takes]
+            raise GradwatchError(
+                f"`--{name}` must be an option of the method. Received: {method!r}, "
+                f"which has {quoted(own) or 'none of these options'}. Leave it out."
+            )
+
+
+def _plain(found: Any) -> dict[str, Any]:
+    return {
+        "method": found.method,
+        "target": found.target,
+        "layer": found.layer,
+        "settings": {name: _simple(v) for name, v in found.settings.items()},
+        "score": _listed(found.score),
+        "baseline_score": _listed(found.baseline_score),
+        "delta": _listed(found.delta),
+        "values": {place.name: _listed(place.values) for place in found.places},
+    }
+
+
+def _simple(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    return value if isinstance(value, bool | int | float | str | None) else str(value)
+
+
+def _word(value: Any) -> str:
+    from ..show._format import number
+
+    value = _simple(value)
+    return number(value, 3) if isinstance(value, float) else str(value)
+
+
+def _listed(array: Any) -> Any:
+    return None if array is None else np.asarray(array, "float64").tolist()
+
+
+def _table(found: Any) -> str:
+    """Returns a line for each example and tensor: its score, and where it is from."""
+    from ..show import plain_table
+    from ..show._format import number
+
+    columns = ["example", "of", "score", "sum", "largest", "at"]
+    columns += ["delta"] if found.delta is not None else []
+    records = []
+    for example in range(min(len(found), _SHOWN)):
+        for place in found.places:
+            values = np.asarray(place.values[example], "float64")
+            at = np.unravel_index(int(np.argmax(np.abs(values))), values.shape)
+            record = [
+                str(example),
+                place.name,
+                number(float(found.score[example])),
+                number(float(values.sum())),
+                number(float(values[at])),
+                ", ".join(str(int(i)) for i in at) or "—",
+            ]
+            if found.delta is not None:
+                record.append(number(float(found.delta[example]), 2))
+            records.append(record)
+    where = "the inputs" if found.layer is None else found.layer
+    title = f"{found.method} of {found.target}, attributed to {where}"
+    more = len(found) - _SHOWN
+    footer = [f"and {counted(more, 'more example')}: -o keeps all."] if more > 0 else []
+    if found.settings:
+        words = ", ".join(f"{n} {_word(v)}" for n, v in found.settings.items())
+        footer.append(f"With {words}.")
+    return plain_table(columns, records, title=title, footer=footer)

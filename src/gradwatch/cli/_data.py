@@ -1,0 +1,192 @@
+"""The batch in a file: `.npz` with `x` and `y` or inputs by name, or one `.npy`."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from .._errors import GradwatchError, counted, quoted
+from ._common import Function
+
+_LABELS = "y:"
+_RESERVED = ("y", "sample_weight")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a model is run on.
+
+    Attributes:
+        x: As the model takes it.
+        y: The labels, or None.
+        sample_weight: One number for each example, or None.
+    """
+
+    x: Any
+    y: Any = None
+    sample_weight: Any = None
+
+
+def data_options(function: Function) -> Function:
+    """Adds `--data` and `--rows`."""
+    for add in (
+        click.option(
+            "--rows",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Use the first N examples only.",
+        ),
+        click.option(
+            "--data",
+            required=True,
+            type=click.Path(),
+            metavar="FILE",
+            help="The batch: an .npz with x and y (or an array for each input by its "
+            "name, and y; y:NAME for each of several outputs; sample_weight), or an "
+            ".npy with x. Make one with numpy.savez('batch.npz', x=x, y=y).",
+        ),
+    ):
+        function = add(function)
+    return function
+
+
+def read(path: str, rows: int | None = None) -> dict[str, np.ndarray]:
+    """Returns the arrays in a file.
+
+    Raises:
+        GradwatchError: If the file cannot be read.
+    """
+    arrays = _arrays(path)
+    lengths = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name!r} has {n:,}" for name, n in lengths.items())
+        raise GradwatchError(
+            "`--data` must hold as many examples in each array. Received: "
+            f"{path!r}, where {told}. Cut them to one length."
+        )
+    return {name: array[:rows] for name, array in arrays.items()}
+
+
+def batch_for(model: Any, path: str, arrays: Mapping[str, np.ndarray]) -> Batch:
+    """Returns the batch in the structure that the model takes.
+
+    Raises:
+        GradwatchError: If it does not fit the model.
+    """
+    labels = {n.removeprefix(_LABELS): a for n, a in arrays.items() if _is_label(n)}
+    own = {n: a for n, a in arrays.items() if n not in _RESERVED and not _is_label(n)}
+    y = arrays.get("y", labels or None)
+    return Batch(_inputs(path, own, model), y, arrays.get("sample_weight"))
+
+
+def _is_label(name: str) -> bool:
+    return name.startswith(_LABELS)
+
+
+def _arrays(path: str) -> dict[str, np.ndarray]:
+    place = Path(path)
+    if place.is_dir() or not place.exists():
+        what = "a directory" if place.is_dir() else "which does not exist"
+        raise GradwatchError(
+            f"`--data` must be an .npz or .npy file. Received: {path!r}, {what}. Make "
+            "one with `numpy.savez('batch.npz', x=x, y=y)`."
+        )
+    try:
+        # Without pickles: a file of data must not run code.
+        found = np.load(path, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            return {"x": found}
+        with found:
+            arrays = {name: found[name] for name in found.files}
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        objects = "Object arrays" in str(error)
+        what = "which holds Python objects" if objects else "which NumPy cannot read"
+        raise GradwatchError(
+            f"`--data` must hold plain arrays of numbers. Received: {path!r}, {what}. "
+            "Make it with `numpy.savez('batch.npz', x=x, y=y)`."
+        ) from None
+    if not arrays:
+        raise GradwatchError(
+            f"`--data` must hold at least one array. Received: {path!r}, which is "
+            "empty. Make it with `numpy.savez('batch.npz', x=x, y=y)`."
+        )
+    return arrays
+
+
+def _inputs(path: str, own: Mapping[str, np.ndarray], model: Any) -> Any:
+    expected = _expected(model)
+    if expected is None:  # a model of its own class: only it knows what it takes
+        return own["x"] if set(own) == {"x"} else dict(own)
+    takes = {tensor.name: tuple(tensor.shape) for tensor in _flat(expected)}
+    if len(takes) == 1 and set(own) == {"x"}:
+        own = {next(iter(takes)): own["x"]}
+        shown = "x"
+    else:
+        shown = ""
+        _require_names(path, own, takes)
+    for name, shape in takes.items():
+        _require_shape(path, shown or name, own[name], shape)
+    import keras
+
+    return keras.tree.map_structure(lambda tensor: own[tensor.name], expected)
+
+
+def _expected(model: Any) -> Any:
+    """Returns the inputs of the model in their structure; None if it has no graph."""
+    try:
+        return model.input
+    except (AttributeError, ValueError):
+        return None
+
+
+def _flat(structure: Any) -> list[Any]:
+    import keras
+
+    found: list[Any] = keras.tree.flatten(structure)
+    return found
+
+
+def _require_names(
+    path: str, own: Mapping[str, np.ndarray], takes: Mapping[str, Any]
+) -> None:
+    if set(own) == set(takes):
+        return
+    several = counted(len(takes), "input")
+    single = "as `x`, or " if len(takes) == 1 else ""
+    raise GradwatchError(
+        f"`--data` must hold the model's {several} {single}by name: "
+        f"{quoted(takes)}. Received: {path!r}, which holds "
+        f"{quoted(own) or 'none of them'}. Make it with "
+        f"`numpy.savez('batch.npz', {', '.join(f'{name}=…' for name in takes)})`."
+    )
+
+
+def _require_shape(
+    path: str, name: str, array: np.ndarray, takes: tuple[int | None, ...]
+) -> None:
+    inner = takes[1:]
+    fits = array.ndim == len(takes) and all(
+        want is None or want == size
+        for want, size in zip(inner, array.shape[1:], strict=True)
+    )
+    if fits and len(array):
+        return
+    wanted = ", ".join(["batch", *("any" if n is None else str(n) for n in inner)])
+    if array.shape == inner:
+        out = f"The batch axis is missing: save `{name}[None]`."
+    elif not len(array):
+        out = "Save at least one example."
+    elif array.size and (*array.shape[1:], 1) == inner:
+        out = f"The last axis is missing: save `{name}[..., None]`."
+    else:
+        out = "Reshape or resize it as for `model.predict`."
+    raise GradwatchError(
+        f"`--data` must fit the model, which takes ({wanted}). Received: {name!r} of "
+        f"shape {array.shape} in {path!r}. {out}"
+    )

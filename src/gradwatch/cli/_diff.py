@@ -1,0 +1,39 @@
+"""`gradwatch diff`."""
+
+from __future__ import annotations
+
+import click
+
+from ._common import Command, json_option, say, say_json
+from ._complete import runs
+
+
+@click.command("diff", cls=Command)
+@click.argument("a", type=click.Path(), shell_complete=runs, metavar="RUN")
+@click.argument("b", type=click.Path(), shell_complete=runs, metavar="RUN")
+@json_option
+@click.option(
+    "--exit-code", is_flag=True, help="End with status 1 if anything differs."
+)
+@click.pass_context
+def command(ctx: click.Context, a: str, b: str, as_json: bool, exit_code: bool) -> None:
+    """Print what differs between two runs.
+
+    What was trained, the norms of each layer at the steps that both recorded, and what
+    was found in one of them only.
+
+    \b
+    Examples:
+      gradwatch diff runs/a runs/b
+      gradwatch diff runs/a runs/b --json
+      gradwatch diff runs/a runs/again --exit-code     is it reproducible?
+    """  # noqa: D301 - click reads the backspace
+    from ..record import open_run
+    from ..show.diff import compare
+
+    found = compare(open_run(a), open_run(b))
+    if as_json:
+        say_json(found.to_dict())
+    else:
+        say(found)
+    ctx.exit(1 if exit_code and not found.same else 0)

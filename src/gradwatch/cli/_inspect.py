@@ -1,0 +1,101 @@
+"""`gradwatch inspect`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from .._errors import GradwatchError
+from ._common import Command, json_option, require_place, say, say_json, told
+from ._data import batch_for, data_options, read
+from ._model import load, model_options
+from ._words import as_target, as_wrt, target_option, wrt_option
+
+
+@click.command("inspect", cls=Command)
+@model_options
+@data_options
+@target_option("the loss that the model was compiled with")
+@wrt_option
+@click.option(
+    "--training/--inference",
+    default=None,
+    help="The mode of the forward pass. Without: training for a loss, as in fit; "
+    "inference for anything else.",
+)
+@click.option("--plot", type=click.Path(dir_okay=False), metavar="FILE",
+              help="Draw the gradient flow into a .png, .svg or .pdf.")  # fmt: skip
+@json_option
+@click.pass_context
+def command(  # noqa: PLR0913 - what is asked of one batch of one model
+    ctx: click.Context,
+    /,
+    *,
+    model: str,
+    data: str,
+    rows: int | None,
+    target: str | None,
+    wrt: tuple[str, ...],
+    training: bool | None,
+    plot: str | None,
+    as_json: bool,
+    **how: Any,
+) -> None:
+    """Print every gradient of a model for one batch, by name.
+
+    \b
+    Examples:
+      gradwatch inspect model.keras --data batch.npz
+      gradwatch inspect model.keras --data batch.npz --plot flow.png
+      gradwatch inspect model.keras --data x.npy --target class:3 \\
+          --wrt 'activations:conv*' --wrt inputs
+      gradwatch inspect model.keras --data batch.npz --json
+    """  # noqa: D301 - click reads the backspace
+    require_place("--plot", plot)
+    arrays = read(data, rows)
+    loaded = load(ctx, model, **how)
+    from ..inspect import gradients
+
+    batch = batch_for(loaded, data, arrays)
+    chosen = as_target(target, batch.sample_weight)
+    selected = as_wrt(wrt)
+    _require_labels(loaded, chosen, batch.y, data)
+    with told(ctx, "Running the model"):
+        found = gradients(
+            loaded,
+            batch.x,
+            # A file of x and y is for every target, also for one without labels.
+            batch.y if target in (None, "loss") else None,
+            target=chosen,
+            wrt=selected,
+            training=training,
+        )
+    if plot is not None:
+        save_figure(ctx, found, plot)
+    if as_json:
+        say_json(found.to_dict())
+    else:
+        say(found)
+
+
+def _require_labels(model: Any, target: Any, y: Any, data: str) -> None:
+    from ..targets import has_loss, needs_labels
+
+    if y is None and has_loss(model) and needs_labels(model, target):
+        raise GradwatchError(
+            "`--data` must hold the labels `y`, as the target is the loss. Received: "
+            f"{data!r}, without. Add them with `numpy.savez('batch.npz', x=x, y=y)`, "
+            "or give another target, such as `--target class:3`."
+        )
+
+
+def save_figure(ctx: click.Context, result: Any, path: str) -> None:
+    """Draws a result into a file."""
+    try:
+        figure = result.plot()
+    except ImportError as error:  # it names the extra
+        raise GradwatchError(str(error)) from None
+    with told(ctx, f"Drawing into {path!r}"):
+        figure.savefig(path, bbox_inches="tight")
+    click.echo(f"Wrote {path}.", err=True)

@@ -1,0 +1,121 @@
+"""The command `gradwatch`, and what is common to all that it can do.
+
+click: it makes the help, the completion of shells and the tests' runner from plain
+functions, without reading their annotations, and has no dependencies of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from .._errors import GradwatchError
+from .._version import __version__
+from ._common import in_options
+
+COMMANDS = {
+    "demo": "_demo",
+    "inspect": "_inspect",
+    "attribute": "_attribute",
+    "layers": "_layers",
+    "watch": "_watch",
+    "diagnose": "_diagnose",
+    "autopsy": "_autopsy",
+    "report": "_report",
+    "diff": "_diff",
+    "export": "_export",
+}
+"""Each command, in the order of the help, and the file whose `command` it is.
+
+A file is loaded when its command is asked for, or the help. None of them imports
+anything that is slow at its top: `gradwatch --help` and the completion of a shell do
+not wait for a framework.
+"""
+
+
+class Commands(click.Group):
+    """Finds commands in their files; turns errors into one sentence and status 2."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Returns the names, in the order of the help."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Loads a command."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f".{COMMANDS[cmd_name]}", __package__)
+        found: click.Command = module.command
+        return found
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs a command."""
+        try:
+            with _warnings_in_a_line():
+                return super().invoke(ctx)
+        except BrokenPipeError:  # `| head` has seen enough; click ends in silence
+            raise
+        except (GradwatchError, OSError) as error:
+            if ctx.params.get("debug"):
+                raise
+            raise Refused(in_options(_in_words(error))) from None
+
+
+def _in_words(error: Exception) -> str:
+    """Returns what the system refused as rule, what was received, and way out."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        name = os.fsdecode(error.filename)
+        return (
+            "A file must be where the system lets it be read and written. Received: "
+            f"{name!r}: {error.strerror}. Name another place, or see to its rights."
+        )
+    return str(error)
+
+
+class Refused(click.ClickException):
+    """Something that a user gave cannot be used."""
+
+    exit_code = 2
+
+
+@contextlib.contextmanager
+def _warnings_in_a_line() -> Iterator[None]:
+    """A warning is a line for people: not where in our files it was given."""
+
+    def show(message: Any, *_: Any, **__: Any) -> None:
+        click.echo(f"Warning: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="gradwatch")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def main(debug: bool) -> None:
+    """Show every gradient of a Keras model.
+
+    \b
+    Examples:
+      gradwatch demo                                    a fault planted and found
+      gradwatch inspect model.keras --data batch.npz    every gradient, by name
+      gradwatch watch runs/a                            a training while it runs
+      gradwatch diagnose runs/a                         what is wrong, what to try
+      gradwatch report runs/a runs/b -o report.html     a page to look at and to send
+      gradwatch COMMAND --help                          examples of each command
+
+    The exit status is 2 when something cannot be used, with one sentence why.
+
+    Completion in bash: eval "$(_GRADWATCH_COMPLETE=bash_source gradwatch)"; in zsh the
+    same with zsh_source; in fish: _GRADWATCH_COMPLETE=fish_source gradwatch | source
+    """  # noqa: D301 - click reads the backspace
+    del debug  # read by `Commands.invoke`

@@ -1,0 +1,167 @@
+"""Loading a model file: safely, on the backend that was asked for."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .._errors import GradwatchError, quoted
+from ._common import Function, told
+
+BACKENDS = ("tensorflow", "jax", "torch")
+_SAFE = ("safe_mode", "unsafe_deserialization")
+
+
+backend_option = click.option(
+    "--backend",
+    type=click.Choice(BACKENDS),
+    help="The framework that Keras runs on; without, KERAS_BACKEND or Keras's own "
+    "setting says it.",
+)
+
+
+def model_options(function: Function) -> Function:
+    """Adds the argument MODEL and the options of loading it."""
+    for add in (
+        click.option(
+            "--import",
+            "modules",
+            multiple=True,
+            metavar="MODULE",
+            help="A Python module to import first, which registers layers of your own; "
+            "may be given again.",
+        ),
+        click.option(
+            "--unsafe-load",
+            is_flag=True,
+            help="Turn off Keras's safe mode. This allows the file to run any code "
+            "that is stored in it, such as that of Lambda layers, on this machine, "
+            "with your rights. Only for files of people you trust.",
+        ),
+        backend_option,
+        click.argument("model", type=click.Path()),
+    ):
+        function = add(function)
+    return function
+
+
+def load(
+    ctx: click.Context,
+    path: str,
+    *,
+    backend: str | None,
+    unsafe_load: bool,
+    modules: tuple[str, ...],
+) -> Any:
+    """Returns the model in a file.
+
+    Raises:
+        GradwatchError: If there is none, or it cannot be loaded; it names the flag that
+            would help.
+    """
+    _require_file(path)
+    keras = import_keras(backend)
+    for module in modules:
+        _import(ctx, module)
+    # The optimizer's state is of no use here, and often not in the file.
+    warnings.filterwarnings("ignore", "Skipping variable loading for optimizer")
+    try:
+        with told(ctx, f"Loading {path!r}"):
+            return keras.models.load_model(path, safe_mode=not unsafe_load)
+    except GradwatchError as error:
+        raise _refused(path, str(error), unsafe_load, modules) from None
+
+
+def _require_file(path: str) -> None:
+    place, what = Path(path), ""
+    if not place.exists():
+        what = "which does not exist"
+    elif place.is_dir():
+        what = "which is a directory"
+    elif place.suffix != ".keras":
+        what = f"which ends in {place.suffix!r}" if place.suffix else "which has no end"
+    elif not zipfile.is_zipfile(place):
+        what = "which is not of that format"
+    elif "config.json" not in zipfile.ZipFile(place).namelist():
+        what = "which holds no model"
+    if what:
+        raise GradwatchError(
+            f"`MODEL` must be a file that `model.save('name.keras')` wrote. Received: "
+            f"{path!r}, {what}. Save the model in this format and give that file."
+        )
+
+
+def import_keras(backend: str | None) -> Any:
+    """Imports Keras, with the backend set before; quietly."""
+    if backend is not None and "keras" not in sys.modules:
+        os.environ["KERAS_BACKEND"] = backend
+    # TensorFlow tells of processors and drivers on each start, which helps nobody here.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    try:
+        import keras
+    except ImportError as error:
+        asked = backend or os.environ.get("KERAS_BACKEND", "tensorflow")
+        raise GradwatchError(
+            f"Keras must find the framework it runs on. Received: {asked!r}, which "
+            f'cannot be imported ({error}). `pip install "gradwatch[{asked}]"` brings '
+            "it; `--backend` chooses another."
+        ) from None
+    runs = keras.config.backend()
+    if backend is not None and backend != runs:
+        raise GradwatchError(
+            f"`--backend` must be given before Keras starts. Received: {backend!r}, "
+            f"but Keras runs on {runs!r} in this process. Start a new one."
+        )
+    return keras
+
+
+def _import(ctx: click.Context, module: str) -> None:
+    here = os.getcwd()
+    if here not in sys.path:  # a console script does not see where it is called
+        sys.path.insert(0, here)
+    with told(ctx, f"`--import {module}`"):
+        importlib.import_module(module)
+
+
+def _refused(
+    path: str, why: str, unsafe: bool, modules: tuple[str, ...]
+) -> GradwatchError:
+    if any(word in why for word in _SAFE) and not unsafe:
+        return GradwatchError(
+            f"`MODEL` must load in Keras's safe mode. Received: {path!r}, which holds "
+            "code of its own, such as a Lambda layer. If you trust whoever made the "
+            "file, `--unsafe-load` allows it to run that code."
+        )
+    own = [] if modules else _own_classes(path)
+    if own:
+        return GradwatchError(
+            f"`MODEL` must be of classes that are known. Received: {path!r}, with "
+            f"{quoted(own)}, and it did not load. Name the Python module that "
+            f"registers {'them' if len(own) > 1 else 'it'} with `--import`."
+        )
+    return GradwatchError(why)
+
+
+def _own_classes(path: str) -> list[str]:
+    """Returns what a file names that is not of Keras."""
+    with zipfile.ZipFile(path) as file:
+        todo = [json.loads(file.read("config.json"))]
+    found: dict[str, None] = {}
+    while todo:
+        part = todo.pop()
+        if isinstance(part, dict):
+            named = part.get("registered_name")
+            if named and not str(part.get("module")).startswith("keras"):
+                found[str(named)] = None
+            todo += part.values()
+        elif isinstance(part, list):
+            todo += part
+    return list(found)

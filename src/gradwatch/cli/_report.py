@@ -1,0 +1,51 @@
+"""`gradwatch report`."""
+
+from __future__ import annotations
+
+import click
+
+from ._common import Command
+from ._complete import runs
+
+
+@click.command("report", cls=Command)
+@click.argument(
+    "runs", nargs=-1, required=True, type=click.Path(), shell_complete=runs,
+    metavar="RUN...",
+)  # fmt: skip
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Where to write it. Without: report.html for a page, the screen for the rest.",
+)
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["html", "md", "json"]),
+    help="What it is. Without: what FILE ends in says it.",
+)
+@click.option("--title", help="The heading; the names of the runs without.")
+def command(
+    runs: tuple[str, ...], output: str | None, kind: str | None, title: str | None
+) -> None:
+    """Write a report of runs, to look at or to send.
+
+    What is wrong first, then pictures and numbers. A page of HTML is one file: it
+    opens from disk, and asks the network for nothing.
+
+    \b
+    Examples:
+      gradwatch report runs/a -o report.html
+      gradwatch report runs/a runs/b -o both.html --title "Before and after"
+      gradwatch report runs/a --format md          for a pull request
+      gradwatch report runs/a --format json        for a script
+    """  # noqa: D301 - click reads the backspace
+    from ..show.report import report, write_report
+
+    if output is None and kind in ("md", "json"):
+        click.echo(report(runs, kind, title=title), nl=False)
+        return
+    path = write_report(runs, output or "report.html", format=kind, title=title)
+    click.echo(f"Wrote {path} ({path.stat().st_size / 1e3:,.0f} kB).")

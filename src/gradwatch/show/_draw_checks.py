@@ -1,0 +1,152 @@
+"""Draws the checks of attributions: curves of deletion, similarity layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from . import palette
+from ._figure import new_figure
+
+Curves = Sequence[tuple[str, np.ndarray, np.ndarray]]
+Lines = Sequence[tuple[str, Mapping[str, np.ndarray | None]]]
+
+# A line never differs from another by its colour alone.
+_MARKS = ("o", "s", "^", "D")
+_MEASURES = {
+    "signed": "rank correlation",
+    "absolute": "rank correlation of the sizes",
+    "ssim": "structural similarity of the sizes",
+}
+
+
+def draw_curves(
+    curves: Curves, random: np.ndarray, what: str, target: str, theme: palette.Theme
+) -> Figure:
+    """Returns the figure of `plot_curves`."""
+    with new_figure(6.4, 4.2, theme) as figure:
+        ax = figure.add_subplot()
+        muted = theme.muted
+        _, share, first = curves[0]
+        if len(random):
+            every = random.mean(axis=1)  # over the examples, as the lines are
+            low, high = every.min(axis=0), every.max(axis=0)
+            ax.fill_between(share, low, high, color=muted, alpha=0.25, linewidth=0)
+            chance = every.mean(axis=0)
+            name = f"random order: area {_area(share, chance):.3g}"
+            ax.plot(share, chance, "--", color=muted, linewidth=1.4, label=name)
+        for number, (method, at, scores) in enumerate(curves):
+            mean = scores.mean(axis=0)
+            look = _look(number, theme)
+            if len(curves) == 1 and 1 < len(scores) <= 64:
+                ax.plot(at, scores.T, color=look["color"], alpha=0.18, linewidth=0.8)
+            name = f"{method}: area {_area(at, mean):.3g}"
+            ax.plot(at, mean, **look, linewidth=2.2, markersize=4.5, label=name)
+        verb = "removed" if what == "deletion" else "put in"
+        ax.set(xlim=(0, 1), xlabel=f"share of the input {verb}", ylabel=target)
+        ax.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        _plain(ax)
+        better = (
+            "the lower, the better"
+            if what == "deletion"
+            else ("the higher, the better")
+        )
+        averaged = f"mean of {len(first)} examples" if len(first) > 1 else "one example"
+        ax.set_title(f"{what}: {better} ({averaged})", loc="left", fontsize=10)
+        ax.legend(loc="best", frameon=False, handlelength=2.2, handletextpad=0.6)
+    return figure
+
+
+def draw_randomisation(
+    lines: Lines, layers: Sequence[str], order: str, target: str, theme: palette.Theme
+) -> Figure:
+    """Returns the figure of `plot_randomisation`."""
+    measures = [
+        m for m in _MEASURES if any(found.get(m) is not None for _, found in lines)
+    ]
+    width = max(3.4, 0.42 * len(layers) + 1.6)
+    with new_figure(min(width * len(measures), 16), 4.0, theme) as figure:
+        all_axes = figure.subplots(1, len(measures), sharey=True, squeeze=False)[0]
+        for ax, measure in zip(all_axes, measures, strict=True):
+            _draw_measure(ax, measure, lines, layers, order, theme)
+        handles, names = all_axes[0].get_legend_handles_labels()
+        figure.legend(
+            handles, names, loc="outside lower center", ncols=4, handletextpad=0.6
+        )
+        how = "each alone" if order == "independent" else "from the output down"
+        figure.suptitle(
+            f"{target}: likeness to the trained explanation, layers random {how}",
+            x=0.01,
+            ha="left",
+            fontsize=10,
+        )
+    return figure
+
+
+def _draw_measure(
+    ax: Axes,
+    measure: str,
+    lines: Lines,
+    layers: Sequence[str],
+    order: str,
+    theme: palette.Theme,
+) -> None:
+    places = np.arange(len(layers) + 1)
+    for number, (method, found) in enumerate(lines):
+        values = found.get(measure)
+        if values is None:
+            continue
+        known = np.where(np.isfinite(values), values, np.nan)
+        whole = np.concatenate([np.ones((1, known.shape[1])), known])
+        mean = _nan_mean(whole)
+        look = _look(number, theme)
+        if order == "independent":
+            look["linestyle"] = "none"
+        elif known.shape[1] > 1:
+            # A constant explanation has no rank correlation, hence NaN.
+            low, high = (_nan_edge(whole, end) for end in (np.fmin, np.fmax))
+            ax.fill_between(
+                places, low, high, color=look["color"], alpha=0.1, linewidth=0
+            )
+        ax.plot(places, mean, **look, label=method, linewidth=2, markersize=5)
+    ax.axhline(0, color=theme.muted, linewidth=0.8, alpha=0.6)
+    ax.set_xticks(places, ["trained", *layers], rotation=45, ha="right")
+    ax.set_ylim(-1.06, 1.06)
+    ax.set_title(_MEASURES[measure], loc="left", fontsize=9)
+    _plain(ax)
+
+
+def _nan_mean(rows: np.ndarray) -> np.ndarray:
+    count = np.isfinite(rows).sum(axis=1)
+    total = np.nansum(rows, axis=1)
+    mean = np.full(len(rows), np.nan)
+    np.divide(total, count, out=mean, where=count > 0)
+    return mean
+
+
+def _nan_edge(rows: np.ndarray, end: Any) -> np.ndarray:
+    return np.asarray(end.reduce(rows, axis=1))
+
+
+def _look(number: int, theme: palette.Theme) -> dict[str, Any]:
+    return {
+        "color": theme.hues[number % len(theme.hues)],
+        "marker": _MARKS[number % len(_MARKS)],
+        "markeredgecolor": theme.paper,
+        "markeredgewidth": 0.6,
+    }
+
+
+def _area(share: np.ndarray, line: np.ndarray) -> float:
+    return float(np.sum((line[1:] + line[:-1]) / 2 * np.diff(share)))
+
+
+def _plain(ax: Axes) -> None:
+    ax.grid(color=palette.FAINT, linewidth=0.6)
+    ax.tick_params(length=0)
+    for side in ("top", "right", "left", "bottom"):
+        ax.spines[side].set_visible(False)

@@ -1,0 +1,112 @@
+"""Rows of a table: a bar for each feature, the largest on top."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import SubFigure
+
+from .. import palette
+from .._fold import fold
+from ..palette import Theme
+from ._panel import Panel, broken, number, silent
+from ._ranked import Bar, ranked
+from ._words import caption, say
+
+ACROSS = 2
+"""Examples side by side."""
+
+
+class Bars:
+    """A small chart for each example.
+
+    Args:
+        panel: What is drawn.
+        theme: The colours.
+        top: The most features of an example; the rest is added up.
+    """
+
+    def __init__(self, panel: Panel, theme: Theme, top: int) -> None:
+        self.panel = panel
+        self.theme = theme
+        names = [*panel.labels[0]]
+        data = panel.data
+        self.charts = [
+            ranked(values, None if data is None else data[row], names, top)
+            for row, values in enumerate(panel.values)
+        ]
+        self.across = min(ACROSS, len(self.charts))
+        self.down = math.ceil(len(self.charts) / self.across)
+        most = max((len(bars) for bars in self.charts), default=1)
+        self.width = 6.4 if self.across == 1 else 9.6
+        self.height = self.down * (0.72 + 0.25 * max(most, 2)) + 0.1
+
+    def draw(self, part: SubFigure) -> None:
+        """Draws everything into a part of a figure."""
+        grid = part.subplots(self.down, self.across, squeeze=False).ravel()
+        for ax in grid[len(self.charts) :]:
+            ax.set_axis_off()
+        for row, (ax, bars) in enumerate(zip(grid, self.charts, strict=False)):
+            values = self.panel.values[row]
+            caption(ax, self.panel.captions[row], self.theme, broken(values))
+            ax.spines[:].set_visible(False)
+            ax.set(xticks=[], yticks=[])
+            if words := silent(values):
+                say(ax, words, self.theme)
+            else:
+                self._chart(ax, bars)
+                if not broken(values):
+                    ax.set_xlabel(self.panel.heading, fontsize=8, parse_math=False)
+                    ax.xaxis.label.set_color(self.theme.muted)
+
+    def _chart(self, ax: Axes, bars: list[Bar]) -> None:
+        theme = self.theme
+        places = np.arange(len(bars))
+        values = np.array([bar.value for bar in bars])
+        lengths = np.where(np.isfinite(values), values, 0.0)
+        colours = [_colour(bar, theme) for bar in bars]
+        drawn = ax.barh(places, lengths, height=0.72, color=colours)
+        for bar, patch in zip(bars, drawn, strict=True):
+            patch.set_alpha(0.45 if bar.rest else 1.0)
+        low, high = min(0.0, lengths.min()), max(0.0, lengths.max())
+        # Room for the numbers, which stand at the far ends of the bars.
+        room = (0.36 if low < 0 < high else 0.3) * (high - low or 1.0)
+        low, high = low - room * (low < 0), high + room * (high > 0 or low == 0)
+        ax.set(xlim=(low, high), ylim=(len(bars) - 0.4, -0.6))
+        ax.axvline(0, color=theme.muted, linewidth=0.8)
+        folded = fold((bar.name for bar in bars), 24)
+        names = [
+            folded[bar.name] + (f" = {bar.feature}" if bar.feature else "")
+            for bar in bars
+        ]
+        ax.set_yticks(places, names, fontsize=8.5, parse_math=False)
+        ax.tick_params(length=0)
+        for label, bar in zip(ax.get_yticklabels(), bars, strict=True):
+            if bar.rest:
+                label.set_color(theme.muted)
+        for place, bar in zip(places, bars, strict=True):
+            _number(ax, float(place), bar, theme)
+
+
+def _colour(bar: Bar, theme: Theme) -> str:
+    if not math.isfinite(bar.value):
+        return palette.ALARM
+    return theme.negative if bar.value < 0 else theme.positive
+
+
+def _number(ax: Axes, place: float, bar: Bar, theme: Theme) -> None:
+    finite = math.isfinite(bar.value)
+    left = finite and bar.value < 0
+    ax.annotate(
+        number(bar.value) if finite else f"{bar.value}".replace("nan", "NaN"),
+        (bar.value if finite else 0.0, place),
+        xytext=(-4 if left else 4, 0),
+        textcoords="offset points",
+        ha="right" if left else "left",
+        va="center",
+        fontsize=8,
+        color=theme.muted if finite else theme.alarm,
+        parse_math=False,
+    )

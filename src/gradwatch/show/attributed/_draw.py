@@ -1,0 +1,48 @@
+"""A figure of several panels, each of its own kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from matplotlib.figure import Figure
+
+from .._figure import new_figure
+from ..palette import Theme
+from ._bars import Bars
+from ._image import Images
+from ._lines import Lines
+from ._panel import Panel, together
+from ._tokens import Words
+from ._words import wrapped_title
+
+Group = Images | Words | Bars | Lines
+
+
+def draw(panels: Sequence[Panel], title: str, theme: Theme, top: int) -> Figure:
+    """Returns the figure of `plot_panels`."""
+    groups = [_group(list(some), theme, top) for _, some in groupby(panels, together)]
+    width = max(group.width for group in groups)
+    words = wrapped_title(title, width)
+    head = 0.12 + 0.2 * (1 + words.count("\n"))
+    heights = [group.height for group in groups]
+    with new_figure(width, sum(heights) + head, theme) as figure:
+        figure.suptitle(
+            words, x=0.02, ha="left", fontweight="bold", fontsize=10.5, parse_math=False
+        )
+        parts = figure.subfigures(len(groups), 1, height_ratios=heights, squeeze=False)
+        for group, part in zip(groups, parts[:, 0], strict=True):
+            part.set_facecolor(theme.paper)
+            group.draw(part)
+    return figure
+
+
+def _group(panels: list[Panel], theme: Theme, top: int) -> Group:
+    if panels[0].kind == "image":
+        return Images(panels, theme)
+    (panel,) = panels[:1]
+    if panel.kind == "tokens":
+        return Words(panel, theme)
+    if panel.kind == "bars":
+        return Bars(panel, theme, top)
+    return Lines(panel, theme)

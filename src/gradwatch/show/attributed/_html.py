@@ -1,0 +1,199 @@
+"""Attributions as HTML: no script, nothing loaded, every word escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from itertools import groupby
+
+import numpy as np
+
+from .._html import DARK, STYLE
+from ..palette import THEMES
+from ._heat import STRENGTH, heat, limit_of, over, rgb, washed
+from ._html_lines import lines_html
+from ._panel import Panel, broken, left_out, number, readable, silent, together
+from ._png import data_url
+from ._ranked import Bar, ranked
+
+_LIGHT = THEMES["light"]
+_SIDE = 168  # pixels of the longer side of a picture
+
+
+def panels_html(panels: Sequence[Panel], *, title: str, top: int = 12) -> str:
+    """Returns the panels as one self-contained piece of HTML.
+
+    Example:
+    >>> values = np.array([[0.5, -1.0]])
+    >>> words = [["<b>", "bad"]]
+    >>> panel = Panel("tokens", "embed", "saliency", values, None, words, ["2.1"])
+    >>> "&lt;b&gt;" in panels_html([panel], title="why")
+    True
+
+    Args:
+        panels: What is shown.
+        title: The line above everything.
+        top: The most bars of an example.
+    """
+    lines = [
+        '<div class="gradwatch">',
+        f"<style>{STYLE}\n{_OWN}</style>",
+        f"<p><strong>{escape(title)}</strong></p>",
+    ]
+    for _, some in groupby(panels, together):
+        group = list(some)
+        if group[0].kind == "image":
+            lines += _images(group)
+        elif group[0].kind == "tokens":
+            lines += _tokens(group[0])
+        elif group[0].kind == "bars":
+            lines += _bars(group[0], top)
+        else:
+            lines += lines_html(group[0])
+    return "\n".join([*lines, "</div>"])
+
+
+def _images(panels: Sequence[Panel]) -> Iterator[str]:
+    first = panels[0]
+    data = first.values * 0.0 if first.data is None else first.data
+    heads = ["", "input", *(panel.heading for panel in panels)]
+    yield '<table class="pictures"><thead><tr>'
+    yield "".join(f'<th scope="col" class="left">{escape(head)}</th>' for head in heads)
+    yield "</tr></thead><tbody>"
+    for row, caption in enumerate(first.captions):
+        whole = data[row]
+        plain = np.repeat(whole[..., None], 3, axis=-1) if whole.ndim == 2 else whole
+        yield f"<tr><td>{escape(caption)}</td>"
+        yield f"<td>{_picture(plain, f'The input of {caption}')}</td>"
+        for panel in panels:
+            values = panel.values[row]
+            limit = limit_of(values)
+            colours = heat(values, limit, signed=panel.signed, theme=_LIGHT)
+            pixels = over(washed(whole, _LIGHT), colours)
+            words = silent(values) or _strongest(values)
+            text = f"The attribution of {caption} by {panel.heading}: {words}"
+            yield f"<td>{_picture(pixels, text)}{_said(values, limit, panel)}</td>"
+        yield "</tr>"
+    yield "</tbody></table>"
+
+
+def _picture(pixels: np.ndarray, text: str) -> str:
+    tall, wide = pixels.shape[:2]
+    # Small pictures are shown large, in whole pixels; large ones as they are.
+    width = max(1, round(_SIDE * wide / max(tall, wide)))
+    return (
+        f'<img src="{data_url(pixels)}" alt="{escape(text)}" width="{width}" '
+        'style="image-rendering:pixelated">'
+    )
+
+
+def _strongest(values: np.ndarray) -> str:
+    sizes = np.where(np.isfinite(values), np.abs(values), -1.0)
+    row, column = np.unravel_index(int(sizes.argmax()), sizes.shape)
+    return f"strongest at row {row}, column {column}, {number(values[row, column])}"
+
+
+def _said(values: np.ndarray, limit: float, panel: Panel) -> str:
+    """The scale in words, or that there is none; and what is not finite."""
+    words = silent(values)
+    if limit and not words:
+        words = f"±{limit:.3g}" if panel.signed else f"0 to {limit:.3g}"
+    found = f'<div class="dim">{escape(words)}</div>' if words else ""
+    if trouble := broken(values):
+        found += f'<div class="alarm">{escape(trouble)}</div>'
+    return found
+
+
+def _tokens(panel: Panel) -> Iterator[str]:
+    limit = limit_of(panel.values)
+    ends = f"±{limit:.3g}" if panel.signed else f"0 to {limit:.3g}"
+    for row, (caption, words) in enumerate(
+        zip(panel.captions, panel.labels, strict=True)
+    ):
+        yield f'<p class="dim">{escape(caption)} · {escape(panel.heading)}, {ends}</p>'
+        values = panel.values[row]
+        spans = [
+            _token(readable(word), float(value), limit)
+            for word, value in zip(words, values, strict=False)
+            if readable(word)
+        ]
+        yield f'<p class="tokens">{" ".join(spans)}</p>'
+        shown = {place for place, word in enumerate(words) if readable(word)}
+        notes = [silent(values), left_out(values, shown)]
+        if any(notes):
+            yield f'<p class="dim">{escape("; ".join(filter(None, notes)))}</p>'
+        if trouble := broken(values):
+            yield f'<p class="alarm">{escape(trouble)}</p>'
+
+
+def _token(word: str, value: float, limit: float) -> str:
+    if not np.isfinite(value):
+        return f'<strong class="alarm" title="{value}">{escape(word)}</strong>'
+    share = min(1.0, abs(value) / (limit or 1.0))
+    # See-through, so that it suits any page; below 0.75, so that any ink can be read.
+    colour = rgb(_LIGHT.positive if value >= 0 else _LIGHT.negative) * 255
+    channels = ",".join(f"{channel:.0f}" for channel in colour)
+    ground = f"background:rgba({channels},{0.75 * share**STRENGTH:.2f})"
+    return f'<span title="{number(value)}" style="{ground}">{escape(word)}</span>'
+
+
+def _bars(panel: Panel, top: int) -> Iterator[str]:
+    for row, caption in enumerate(panel.captions):
+        values = panel.values[row]
+        data = None if panel.data is None else panel.data[row]
+        bars = ranked(values, data, [*panel.labels[0]], top)
+        sizes = [abs(bar.value) for bar in bars if np.isfinite(bar.value)]
+        reach = max([*sizes, 0.0]) or 1.0
+        yield "<table>"
+        yield f"<caption>{escape(caption)}</caption>"
+        heads = ("feature", "value", "against", "for", panel.heading)
+        sides = ("left", "right", "right", "left", "right")
+        cells = "".join(
+            f'<th scope="col" class="{side}">{escape(head)}</th>'
+            for head, side in zip(heads, sides, strict=True)
+        )
+        yield f"<thead><tr>{cells}</tr></thead><tbody>"
+        for bar in bars:
+            yield _bar(bar, reach)
+        yield "</tbody></table>"
+        if words := silent(values):
+            yield f'<p class="dim">{escape(words)}</p>'
+        if trouble := broken(values):
+            yield f'<p class="alarm">{escape(trouble)}</p>'
+
+
+def _bar(bar: Bar, reach: float) -> str:
+    finite = bool(np.isfinite(bar.value))
+    width = 7 * abs(bar.value) / reach if finite else 0.0
+    piece = f'<span class="{{}}" style="width:{width:.2f}em"></span>'
+    against = piece.format("neg") if finite and bar.value < 0 else ""
+    favour = piece.format("pos") if finite and bar.value > 0 else ""
+    words = number(bar.value) if finite else f"<strong>{bar.value}</strong>"
+    tone = "alarm" if not finite else "dim" if bar.rest else "plain"
+    return (
+        f'<tr><td class="left {tone}">{escape(bar.name)}</td>'
+        f'<td class="right dim">{escape(bar.feature)}</td>'
+        f'<td class="right half">{against}</td><td class="left half">{favour}</td>'
+        f'<td class="right {tone}">{words}</td></tr>'
+    )
+
+
+def _style() -> str:
+    light, dark = THEMES["light"], THEMES["dark"]
+    lines = [
+        ".gradwatch .tokens{line-height:2;margin:.2em .6em}",
+        ".gradwatch .tokens>*{padding:.15em .3em;border-radius:.25em}",
+        ".gradwatch .half{min-width:7em}",
+        ".gradwatch .pictures td{vertical-align:top}",
+        ".gradwatch img{max-width:none;display:block;margin:.1em 0}",
+        ".gradwatch svg{max-width:100%;display:block;margin:.2em .6em}",
+        ".gradwatch .neg,.gradwatch .pos{display:inline-block;height:.8em}",
+    ]
+    for name, colours in (("pos", "positive"), ("neg", "negative")):
+        dim = ",".join(f"{theme} .gradwatch .{name}" for theme in DARK)
+        lines.append(f".gradwatch .{name}{{background:{getattr(light, colours)}}}")
+        lines.append(f"{dim}{{background:{getattr(dark, colours)}}}")
+    return "\n".join(lines)
+
+
+_OWN = _style()

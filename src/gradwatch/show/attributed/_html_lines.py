@@ -1,0 +1,87 @@
+"""Series as HTML: heat as an embedded picture, and the lines drawn over it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+
+import numpy as np
+
+from ..palette import THEMES
+from ._heat import heat, limit_of
+from ._panel import Panel, broken, readable, silent
+from ._png import data_url
+
+_WIDTH, _HEIGHT, _STRIP = 640, 120, 14
+_DRAWN = 6  # lines that can be told apart; of more, their mean is drawn
+_DASHES = ("", "6 3", "6 3 1 3", "1 3", "9 2", "2 2")
+
+
+def lines_html(panel: Panel) -> Iterator[str]:
+    """Yields each example: its lines on a coloured ground, a strip for each channel."""
+    for row, caption in enumerate(panel.captions):
+        yield f'<p class="dim">{escape(caption)} · {escape(panel.heading)}</p>'
+        yield from _example(panel, row, caption)
+        values = panel.values[row]
+        if words := silent(values):
+            yield f'<p class="dim">{escape(words)}</p>'
+        if trouble := broken(values):
+            yield f'<p class="alarm">{escape(trouble)}</p>'
+
+
+def _example(panel: Panel, row: int, caption: str) -> Iterator[str]:
+    values = panel.values[row]
+    channels = values.shape[1]
+    strips = channels if 1 < channels <= 16 else 0
+    total = values.sum(axis=1)
+    limit = limit_of(values if strips else total)
+    height = _HEIGHT + _STRIP * strips
+    text = f"The attribution of {caption} by {panel.heading}, over time"
+    yield (
+        f'<svg viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" role="img" '
+        f'aria-label="{escape(text)}">'
+    )
+    yield _ground(total[None], limit, panel, (0, _HEIGHT))
+    if panel.data is not None:
+        yield from _polylines(panel.data[row])
+    if strips:
+        yield _ground(values.T, limit, panel, (_HEIGHT, _STRIP * strips))
+        names = [readable(name) for name in panel.labels[0]]
+        for place, name in enumerate(names):
+            y = _HEIGHT + _STRIP * (place + 0.75)
+            yield (
+                f'<text x="3" y="{y:.1f}" font-size="10" fill="currentColor">'
+                f"{escape(name)}</text>"
+            )
+    yield "</svg>"
+
+
+def _ground(
+    values: np.ndarray, limit: float, panel: Panel, span: tuple[int, int]
+) -> str:
+    theme = THEMES["light"]
+    colours = heat(values, limit, signed=panel.signed, theme=theme)
+    finite = np.isfinite(values)
+    # See-through, so that it suits any page and any ink.
+    colours[..., 3] = np.where(finite, 0.75 * colours[..., 3], 1.0)
+    return (
+        f'<image href="{data_url(colours)}" x="0" y="{span[0]}" width="{_WIDTH}" '
+        f'height="{span[1]}" preserveAspectRatio="none" '
+        'style="image-rendering:pixelated"/>'
+    )
+
+
+def _polylines(data: np.ndarray) -> Iterator[str]:
+    if data.shape[1] > _DRAWN:
+        data = data.mean(axis=1, keepdims=True)
+    data = np.nan_to_num(data)
+    low, high = float(data.min()), float(data.max())
+    room = (high - low) or 1.0
+    xs = (np.arange(len(data)) + 0.5) * _WIDTH / len(data)
+    ys = 6 + (_HEIGHT - 12) * (high - data) / room
+    for line, dash in zip(ys.T, _DASHES, strict=False):
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(xs, line, strict=True))
+        yield (
+            f'<polyline points="{points}" fill="none" stroke="currentColor" '
+            f'stroke-width="1.3" stroke-dasharray="{dash}"/>'
+        )

@@ -1,0 +1,111 @@
+"""What one panel shows: numbers, what they belong to, and words. No tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+
+import numpy as np
+
+KINDS = ("image", "tokens", "bars", "lines")
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """The attribution of some examples to one tensor, made ready to be drawn.
+
+    Attributes:
+        kind: One of `KINDS`; it says which shapes follow.
+        name: Of the tensor.
+        method: How the numbers were made.
+        values: `[examples, height, width]` for images, `[examples, places]` for tokens
+            and bars, `[examples, time, channels]` for lines.
+        data: What they belong to: pictures between 0 and 1, grey or RGB; the features
+            of a row; the lines. None where there is nothing to show.
+        labels: The words of each example; the names of the features or channels.
+        captions: A line for each example: what was explained, and its value.
+        source: Tells panels of the same pictures from those of others.
+        note: What is to be said of the panel as a whole.
+    """
+
+    kind: str
+    name: str
+    method: str
+    values: np.ndarray
+    data: np.ndarray | None
+    labels: Sequence[Sequence[str]]
+    captions: Sequence[str]
+    source: str = ""
+    note: str = ""
+
+    @property
+    def heading(self) -> str:
+        """The method, and the layer or input if it has a name of its own."""
+        return self.method if self.name == "inputs" else f"{self.method}, {self.name}"
+
+    @property
+    def signed(self) -> bool:
+        """Whether some number is below zero; else nothing speaks against."""
+        return bool(np.any(self.values[np.isfinite(self.values)] < 0))
+
+
+def together(panel: Panel) -> tuple[str, ...]:
+    """Panels with the same key are shown side by side: the same pictures."""
+    if panel.kind == "image" and panel.data is not None:
+        return ("image", panel.source, str(panel.data.shape))
+    return (panel.kind, panel.name, panel.method)
+
+
+def broken(values: np.ndarray) -> str:
+    """Says which numbers are not finite; nothing if all are.
+
+    Example:
+    >>> broken(np.array([1.0, np.nan, np.inf, np.nan]))
+    '3 of 4 values are not finite: 2 NaN, 1 inf'
+    """
+    nan, inf = int(np.isnan(values).sum()), int(np.isinf(values).sum())
+    if not nan + inf:
+        return ""
+    kinds = [
+        f"{count:,} {word}" for count, word in ((nan, "NaN"), (inf, "inf")) if count
+    ]
+    total = nan + inf
+    verb = "value is" if values.size == 1 else "values are"
+    return f"{total:,} of {values.size:,} {verb} not finite: {', '.join(kinds)}"
+
+
+def silent(values: np.ndarray) -> str:
+    """Says that all numbers are zero; nothing if one is not."""
+    if values.size == 0:
+        return "there are no values"
+    return f"all {values.size:,} values are zero" if not np.any(values) else ""
+
+
+def left_out(values: np.ndarray, shown: Set[int]) -> str:
+    """Says what the places add up to that have no word; nothing if it is nothing.
+
+    Example:
+    >>> left_out(np.array([1.0, 2.0, -0.5]), {0})
+    '2 places are not shown; together: +1.5'
+    """
+    left = [place for place in range(len(values)) if place not in shown]
+    if not np.any(values[left]):  # padding that nobody looked at
+        return ""
+    places = "1 place is" if len(left) == 1 else f"{len(left):,} places are"
+    return f"{places} not shown; together: {number(float(values[left].sum()))}"
+
+
+def readable(word: str) -> str:
+    """Returns a word without line breaks and other characters that cannot be seen."""
+    shown = (c if c.isprintable() else repr(c)[1:-1] for c in word)
+    return "".join(shown)
+
+
+def number(value: float) -> str:
+    """Returns a number in a few characters, with its sign.
+
+    Example:
+    >>> number(0.01234), number(-12345.6), number(0.0)
+    ('+0.0123', '−1.23e+04', '0')
+    """
+    return "0" if value == 0 else f"{value:+.3g}".replace("-", "−")

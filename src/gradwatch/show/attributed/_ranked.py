@@ -1,0 +1,51 @@
+"""The largest numbers of a row, and what is left of the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ._panel import readable
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One line of a chart: a name, the feature's own value, and the attribution."""
+
+    name: str
+    feature: str
+    value: float
+    rest: bool = False
+
+
+def ranked(
+    values: np.ndarray, data: np.ndarray | None, names: Sequence[str], top: int
+) -> list[Bar]:
+    """Returns the bars of an example: the largest first, the rest added up.
+
+    What is not finite comes before everything: nothing is larger.
+
+    Example:
+    >>> bars = ranked(np.array([1.0, -3.0, 0.5]), None, ["a", "b", "c"], 1)
+    >>> [(bar.name, bar.value) for bar in bars]
+    [('b', -3.0), ('2 others', 1.5)]
+    """
+    sizes = np.where(np.isfinite(values), np.abs(values), np.inf)
+    order = np.argsort(-sizes, kind="stable")
+    if len(order) == top + 1:  # one more takes no more room than "1 other"
+        top += 1
+    found = [
+        Bar(
+            readable(names[index]),
+            "" if data is None else f"{data[index]:.4g}",
+            float(values[index]),
+        )
+        for index in order[:top]
+    ]
+    others = order[top:]
+    if len(others):
+        total = float(values[others].sum(dtype="float64"))
+        found.append(Bar(f"{len(others):,} others", "", total, rest=True))
+    return found

@@ -1,0 +1,159 @@
+"""Words on a coloured ground, in lines as long as the figure is wide."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import SubFigure
+from matplotlib.patches import FancyBboxPatch
+
+from ..palette import Theme
+from ._heat import heat, limit_of, over, rgb
+from ._panel import Panel, broken, left_out, readable, silent
+from ._words import colour_bar
+
+WIDTH = 8.0
+COLUMNS = 78
+"""Characters of a line; the type is set to fill the figure with so many."""
+LINE = 0.27  # inches from one line to the next
+LONGEST = 40
+"""Lines of an example: a novel would make a figure that nobody can open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """Where a word stands: its number, line, column and width in characters."""
+
+    index: int
+    text: str
+    line: int
+    column: int
+    width: int
+
+
+def laid_out(words: Sequence[str], columns: int = COLUMNS) -> list[Word]:
+    """Sets words into lines, as a typewriter would; empty ones are left out.
+
+    Example:
+    >>> [(word.text, word.line, word.column) for word in laid_out(["a", "bc", "d"], 5)]
+    [('a', 0, 0), ('bc', 0, 2), ('d', 1, 0)]
+    """
+    found: list[Word] = []
+    line = column = 0
+    for index, word in enumerate(words):
+        text = readable(word)
+        if not text:
+            continue
+        if _wide(text) > columns:
+            text = text[: columns // 2 - 1] + "…"
+        width = _wide(text)
+        if column and column + width > columns:
+            line, column = line + 1, 0
+        found.append(Word(index, text, line, column, width))
+        column += width + 1
+    return found
+
+
+def _wide(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+class Words:
+    """Examples below each other, and one scale for all of them.
+
+    Args:
+        panel: What is drawn.
+        theme: The colours.
+    """
+
+    def __init__(self, panel: Panel, theme: Theme) -> None:
+        self.panel = panel
+        self.theme = theme
+        self.texts = [laid_out(words) for words in panel.labels]
+        self.tops: list[float] = []
+        """The line at which each example begins, below its caption."""
+        below = 0.0
+        for row, text in enumerate(self.texts):
+            self.tops.append(below + 1.0)
+            below += 1.4 + min(_lines(text), LONGEST) + (0.8 if self._notes(row) else 0)
+        self.below = below
+        self.width = WIDTH
+        self.height = LINE * below + 0.75
+
+    def draw(self, part: SubFigure) -> None:
+        """Draws everything into a part of a figure."""
+        panel, theme = self.panel, self.theme
+        limit = limit_of(panel.values)
+        ax = part.subplots()
+        ax.set(xlim=(-0.5, COLUMNS + 0.5), ylim=(self.below - 0.3, -0.4))
+        ax.set_axis_off()
+        for row, top in enumerate(self.tops):
+            words: dict[str, Any] = {"va": "center", "parse_math": False}
+            ax.text(-0.3, top - 1, panel.captions[row], fontsize=8.5, **words)
+            self._write(ax, row, limit)
+            if notes := self._notes(row):
+                last = top + min(_lines(self.texts[row]), LONGEST) - 0.1
+                tone = theme.alarm if broken(panel.values[row]) else theme.muted
+                ax.text(-0.3, last, notes, fontsize=8, color=tone, **words)
+        if limit:
+            options = {"location": "bottom", "shrink": 0.4, "aspect": 30, "pad": 0.02}
+            colour_bar(part, ax, limit, theme, signed=panel.signed, **options)
+        part.text(
+            *(0.98, 0.01, panel.heading),
+            ha="right",
+            va="bottom",
+            fontsize=8,
+            color=theme.muted,
+            parse_math=False,
+        )
+
+    def _write(self, ax: Axes, row: int, limit: float) -> None:
+        theme, values = self.theme, self.panel.values[row]
+        colours = heat(values, limit, signed=self.panel.signed, theme=theme)
+        paper = rgb(theme.paper)
+        for word in self.texts[row]:
+            if word.line >= LONGEST:
+                continue
+            ground = over(paper, colours[word.index])
+            line = self.tops[row] + word.line
+            box = FancyBboxPatch(
+                *((word.column - 0.42, line - 0.4), word.width + 0.84, 0.8),
+                boxstyle="round,pad=0,rounding_size=0.4",
+                mutation_aspect=0.35,  # a character is so much narrower than a line
+                facecolor=ground,
+                linewidth=0,
+            )
+            ax.add_patch(box)
+            ax.text(
+                *(word.column + word.width / 2, line, word.text),
+                ha="center",
+                va="center_baseline",
+                family="monospace",
+                fontsize=10.4,
+                color=_ink_on(ground),
+                parse_math=False,
+            )
+
+    def _notes(self, row: int) -> str:
+        values = self.panel.values[row]
+        shown = {word.index for word in self.texts[row] if word.line < LONGEST}
+        notes = (broken(values), silent(values), left_out(values, shown))
+        return "; ".join(note for note in notes if note)
+
+
+def _lines(words: Sequence[Word]) -> int:
+    return words[-1].line + 1 if words else 1
+
+
+def _ink_on(ground: np.ndarray) -> str:
+    """Black or white, whichever can be read: by the luminance W3C defines."""
+    linear = [
+        (c / 12.92 if c <= 0.04 else ((c + 0.055) / 1.055) ** 2.4) for c in ground
+    ]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return "#000000" if luminance > 0.18 else "#FFFFFF"

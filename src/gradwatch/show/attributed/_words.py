@@ -1,0 +1,65 @@
+"""Words and colour bars that all kinds of panels share."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import ListedColormap, Normalize
+from matplotlib.figure import SubFigure
+
+from ..palette import Theme
+from ._heat import scale
+from ._panel import number
+
+CHARACTER = 0.072
+"""Inches that a character of a title takes, on average."""
+
+
+def wrapped_title(text: str, width: float) -> str:
+    """Breaks a title into lines that fit so many inches."""
+    return textwrap.fill(text, max(20, int(0.95 * width / (CHARACTER * 1.17))))
+
+
+def caption(ax: Axes, text: str, theme: Theme, trouble: str = "") -> None:
+    """Writes the line above an example, and below it what is wrong with it."""
+    ax.set_title(text, loc="left", fontsize=8.5, parse_math=False, color=theme.ink)
+    if trouble:
+        ax.set_xlabel(trouble, fontsize=8, color=theme.alarm, loc="left")
+
+
+def say(ax: Axes, text: str, theme: Theme) -> None:
+    """Writes words into the middle of axes that have nothing else to show."""
+    ax.text(
+        *(0.5, 0.5, text),
+        transform=ax.transAxes,
+        ha="center",
+        va="center",
+        fontsize=8.5,
+        color=theme.ink,
+        bbox={"facecolor": theme.paper, "edgecolor": "none", "alpha": 0.85, "pad": 3},
+        parse_math=False,
+    )
+
+
+def colour_bar(
+    part: SubFigure,
+    axes: Axes | Sequence[Axes] | None,
+    limit: float,
+    theme: Theme,
+    *,
+    signed: bool,
+    **where: Any,
+) -> None:
+    """Draws the scale: symmetric about zero, or from zero up."""
+    colours = ListedColormap(scale(theme, signed=signed))
+    low = -limit if signed else 0.0
+    mapped = ScalarMappable(Normalize(low, limit), colours)
+    bar: Any = part.colorbar(mapped, ax=axes, **where)
+    bar.outline.set_visible(False)
+    ticks = [low, 0.0, limit] if signed else [0.0, limit]
+    bar.set_ticks(ticks, labels=[number(tick) for tick in ticks])
+    bar.ax.tick_params(length=0, labelsize=7.5)

@@ -1,0 +1,159 @@
+"""What a picture can show of a line: its words, its scale, and how it is had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...summarise import is_blank
+from ._table import Chunk
+
+Numbers = NDArray[np.float32]
+Measured = NDArray[np.bool_] | None
+"""Where something was measured; None for everywhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """One thing to look at.
+
+    Attributes:
+        name: In requests and data.
+        label: On the screen.
+        scale: "log", or "share" for numbers from 0 to 1.
+        kinds: Of which lines it is known.
+        meaning: One sentence.
+        of: The numbers of some steps of a chunk, `[steps, lines]`, and where measured.
+    """
+
+    name: str
+    label: str
+    scale: Literal["log", "share"]
+    kinds: tuple[str, ...]
+    meaning: str
+    of: Callable[[Chunk, slice], tuple[Numbers, Measured]]
+
+
+def column(name: str) -> Callable[[Chunk, slice], tuple[Numbers, Measured]]:
+    """Returns how to have a recorded column."""
+
+    def of(chunk: Chunk, rows: slice) -> tuple[Numbers, Measured]:
+        numbers = chunk.column(name)[rows]
+        # The maximum is NaN if any of them is: most often none is, and that is all.
+        if not np.isnan(numbers.max(initial=0.0)):
+            return numbers, None
+        return numbers, ~is_blank(numbers)
+
+    return of
+
+
+def _update_ratio(chunk: Chunk, rows: slice) -> tuple[Numbers, Measured]:
+    update, first = column("update_norm")(chunk, rows)
+    weight, second = column("weight_norm")(chunk, rows)
+    with np.errstate(all="ignore"):
+        return update / weight, _both(first, second)
+
+
+def _largest(chunk: Chunk, rows: slice) -> tuple[Numbers, Measured]:
+    low, first = column("min")(chunk, rows)
+    high, second = column("max")(chunk, rows)
+    return np.maximum(np.abs(low), np.abs(high)), _both(first, second)
+
+
+def _nonfinite(chunk: Chunk, rows: slice) -> tuple[Numbers, Measured]:
+    total, there = column("nan")(chunk, rows)
+    for name in ("posinf", "neginf"):
+        more, also = column(name)(chunk, rows)
+        total, there = total + more, _both(there, also)
+    return total, there
+
+
+def _noise(chunk: Chunk, rows: slice) -> tuple[Numbers, Measured]:
+    """How much the norm changes from record to record: |a - b| / (a + b)."""
+    norms = chunk.column("norm")
+    before = chunk.before if rows.start == 0 else norms[rows.start - 1]
+    if before is None:
+        before = np.full(len(chunk.layout), np.nan, np.float32)
+    norms = np.concatenate([before[None], norms[rows]])
+    with np.errstate(all="ignore"):
+        change = np.abs(np.diff(norms, axis=0)) / (norms[1:] + norms[:-1])
+    change[(norms[1:] == 0) & (norms[:-1] == 0)] = 0
+    # Neither what was not measured nor what is not finite has a change to show.
+    return change, np.isfinite(change)
+
+
+def _both(first: Measured, second: Measured) -> Measured:
+    if first is None or second is None:
+        return first if second is None else second
+    return first & second
+
+
+_ALL, _GRADIENTS, _WEIGHTS = (
+    ("weight", "activation", "value"),
+    ("weight", "activation"),
+    ("weight",),
+)
+_BEFORE = "of the unscaled gradient before clipping"
+
+QUANTITIES = {
+    quantity.name: quantity
+    for quantity in (
+        Quantity(
+            "norm", "norm", "log", _ALL, f"The Euclidean norm {_BEFORE}.",
+            column("norm"),
+        ),
+        Quantity(
+            "update_ratio", "update ratio", "log", _WEIGHTS,
+            "The norm of the update over the norm of the weight.", _update_ratio,
+        ),
+        Quantity(
+            "zeros", "% zero", "share", _ALL, "The share of exact zeros.",
+            column("zeros"),
+        ),
+        Quantity(
+            "noise", "noise", "share", _GRADIENTS,
+            "How much the norm changes from one record to the next: |a − b| / (a + b).",
+            _noise,
+        ),
+        Quantity(
+            "mean_abs", "mean |g|", "log", _ALL, f"The mean absolute value {_BEFORE}.",
+            column("mean_abs"),
+        ),
+        Quantity(
+            "largest", "largest |g|", "log", _ALL,
+            f"The largest absolute value {_BEFORE}.", _largest,
+        ),
+        Quantity(
+            "std", "std", "log", _ALL, f"The standard deviation {_BEFORE}.",
+            column("std"),
+        ),
+        Quantity(
+            "applied_norm", "norm after clipping", "log", _WEIGHTS,
+            "The norm of what the optimizer's rule was given.",
+            column("applied_norm"),
+        ),
+        Quantity(
+            "update_norm", "update norm", "log", _WEIGHTS,
+            "The norm of the weight after the step minus the weight before it.",
+            column("update_norm"),
+        ),
+        Quantity(
+            "weight_norm", "weight norm", "log", _WEIGHTS,
+            "The norm of the weight before the update.", column("weight_norm"),
+        ),
+        Quantity(
+            "underflow", "% lost in float16", "share", _ALL,
+            "The share of elements that are not zero but would be in float16.",
+            column("underflow"),
+        ),
+        Quantity(
+            "nonfinite", "non-finite elements", "log", _ALL,
+            "How many elements are NaN or infinite.", _nonfinite,
+        ),
+    )
+}  # fmt: skip
+"""All there is to look at, in the order in which it is offered."""

@@ -1,0 +1,207 @@
+"""What differs between two runs, in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from ...diagnose import Finding, judged
+from ...record import Run, Series
+from ._print import printed, rendered
+
+
+@dataclass(frozen=True, slots=True)
+class LayerDifference:
+    """One weight or activation that both runs have, at the steps that both recorded.
+
+    Attributes:
+        name: The address.
+        steps: At how many steps both have a norm that is finite.
+        a: The median of the norms of the first run at these steps; None without any.
+        b: Of the second run.
+        ratio: The median of second over first, step by step.
+        apart: The first step at which they are not equal, or one is not finite and the
+            other is; None if there is none.
+        bad_a: At how many common steps something was NaN or infinite in the first run.
+        bad_b: In the second.
+    """
+
+    name: str
+    steps: int
+    a: float | None
+    b: float | None
+    ratio: float | None
+    apart: int | None
+    bad_a: int
+    bad_b: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What differs between two runs; a table when printed.
+
+    Attributes:
+        runs: Their directories.
+        facts: What was trained, where that differs: a value of each.
+        common: How many steps both recorded.
+        layers: All that both have, the most different first.
+        only: The names that one of them has, and the other has not.
+        findings: What was found in one of them only.
+    """
+
+    runs: tuple[str, str]
+    facts: Mapping[str, tuple[Any, Any]]
+    common: int
+    layers: tuple[LayerDifference, ...]
+    only: tuple[tuple[str, ...], tuple[str, ...]]
+    findings: tuple[tuple[Finding, ...], tuple[Finding, ...]]
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing differs."""
+        return not (
+            self.facts
+            or any(self.only)
+            or any(self.findings)
+            or any(layer.apart is not None for layer in self.layers)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns it as plain values, as JSON has them."""
+        return {
+            "runs": list(self.runs),
+            "same": self.same,
+            "facts": {name: list(pair) for name, pair in self.facts.items()},
+            "common_steps": self.common,
+            "layers": [asdict(layer) for layer in self.layers],
+            "only": [list(names) for names in self.only],
+            "findings": [[f.to_dict() for f in found] for found in self.findings],
+        }
+
+    def __str__(self) -> str:
+        return printed(self)
+
+    def __rich__(self) -> Any:
+        """Shows colours when printed by rich."""
+        return rendered(self)
+
+
+def compare(a: Run, b: Run) -> Difference:
+    """Returns what differs between two runs.
+
+    Norms are compared at the steps that both recorded. Findings are those that the
+    monitor wrote; a run without any is judged now.
+
+    Example:
+    >>> from gradwatch.record import Layout, Record, RunWriter, open_run
+    >>> from gradwatch.summarise import COLUMNS, blank
+    >>> for name, norm in (("runs/d", 0.5), ("runs/e", 2.0)):
+    ...     rows = blank((1, len(COLUMNS)))
+    ...     rows[0, COLUMNS.index("norm")] = norm
+    ...     with RunWriter(name) as writer:
+    ...         layout = Layout(("a/kernel",), ("weight",), (6,))
+    ...         writer.write(Record(0, layout, rows, None, {}))
+    >>> found = compare(open_run("runs/d"), open_run("runs/e"))
+    >>> found.layers[0].ratio, found.layers[0].apart, found.same
+    (4.0, 0, False)
+
+    Args:
+        a: A run.
+        b: Another.
+    """
+    mine, yours = _names(a), _names(b)
+    layers = [_layer(a[name], b[name]) for name in mine if name in yours]
+    return Difference(
+        (str(a.directory), str(b.directory)),
+        _facts(a, b),
+        len(np.intersect1d(a.steps, b.steps)),
+        tuple(sorted(layers, key=_nearness)),
+        (
+            tuple(name for name in mine if name not in yours),
+            tuple(name for name in yours if name not in mine),
+        ),
+        _findings(a, b),
+    )
+
+
+def _names(run: Run) -> dict[str, None]:
+    names = dict.fromkeys(run.names)
+    return names | dict.fromkeys(name for name in run.activations if name in run)
+
+
+def _facts(a: Run, b: Run) -> dict[str, tuple[Any, Any]]:
+    mine, yours = _trained(a), _trained(b)
+    keys = dict.fromkeys([*mine, *yours])
+    pairs = {key: (mine.get(key), yours.get(key)) for key in keys}
+    return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _trained(run: Run) -> dict[str, Any]:
+    last = int(run.steps[-1]) if len(run.steps) else None
+    rates = run.totals.learning_rate.compressed()
+    return {
+        **run.notes.get("run", {}),
+        "records": len(run.steps),
+        "last step": last,
+        "first learning rate": float(rates[0]) if len(rates) else None,
+    }
+
+
+def _layer(a: Series, b: Series) -> LayerDifference:
+    _, at_a, at_b = np.intersect1d(a.steps, b.steps, return_indices=True)
+    one, two = a.norm[at_a], b.norm[at_b]
+    bad_one, bad_two = _bad(a)[at_a], _bad(b)[at_b]
+    there = ~(np.ma.getmaskarray(one) | np.ma.getmaskarray(two))
+    both = there & ~bad_one & ~bad_two
+    differ = (both & (one.data != two.data)) | (bad_one != bad_two)
+    apart = a.steps[at_a][differ]
+    known_one, known_two = one.data[both], two.data[both]
+    with np.errstate(all="ignore"):
+        ratios = known_two / known_one
+    ratios[(known_one == 0) & (known_two == 0)] = 1.0
+    return LayerDifference(
+        a.name,
+        int(both.sum()),
+        _median(known_one),
+        _median(known_two),
+        _median(ratios),
+        int(apart[0]) if len(apart) else None,
+        int(bad_one.sum()),
+        int(bad_two.sum()),
+    )
+
+
+def _bad(series: Series) -> Any:
+    """Returns where some element was NaN or infinite, or the norm is."""
+    found = ~np.isfinite(series.norm.filled(0.0))
+    for counts in (series.nan, series.posinf, series.neginf):
+        found |= counts.filled(0.0) > 0
+    return found
+
+
+def _median(numbers: Any) -> float | None:
+    return float(np.median(numbers)) if len(numbers) else None
+
+
+def _nearness(layer: LayerDifference) -> float:
+    if layer.bad_a != layer.bad_b:
+        return -np.inf
+    if not layer.ratio:  # nothing to compare, or zeros in one of them only
+        return 0.0 if layer.ratio is None else -1e9
+    return -abs(float(np.log10(layer.ratio)))
+
+
+def _findings(a: Run, b: Run) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    mine, yours = _found(a), _found(b)
+    return (
+        tuple(found for key, found in mine.items() if key not in yours),
+        tuple(found for key, found in yours.items() if key not in mine),
+    )
+
+
+def _found(run: Run) -> dict[tuple[str, tuple[str, ...]], Finding]:
+    found = [Finding.from_dict(values) for values in run.findings] or judged(run)
+    return {(each.symptom, each.addresses): each for each in found}

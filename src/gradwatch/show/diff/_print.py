@@ -1,0 +1,119 @@
+"""What differs between two runs, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ..._errors import counted, quoted
+from .._cells import Cell, Column, Grid, Section
+from .._format import number, printable
+from .._rich import FittedTable
+from .._text import _printed
+from ..palette import TONES, Tone
+
+if TYPE_CHECKING:
+    from ._compare import Difference, LayerDifference
+
+SHOWN = 20
+"""Layers in the table; all of them are in the numbers."""
+
+_FAR = 10.0  # a factor between norms that a reader should notice
+
+
+def printed(found: Difference) -> str:
+    """Returns it as plain text."""
+    return _printed(rendered(found), None)
+
+
+def rendered(found: Difference) -> RenderableType:
+    """Returns it for rich."""
+    return Group(*_parts(found))
+
+
+def _parts(found: Difference) -> Iterator[RenderableType]:
+    bold = TONES["heading"].terminal
+    a, b = map(printable, found.runs)
+    yield Text(f"a: {a}\nb: {b}", bold)
+    yield Text("")
+    if found.same:
+        steps = counted(found.common, "common step")
+        yield Text(f"The runs are the same in {steps} of {_layers(found)}.")
+        return
+    if found.facts:
+        yield FittedTable(lambda _: _facts(found))
+        yield Text("")
+    yield from _of_layers(found)
+    for which, names in zip("ab", found.only, strict=True):
+        if names:
+            yield Text(f"Only in {which}: {printable(quoted(names))}.")
+    for which, own in zip("ab", found.findings, strict=True):
+        if own:
+            yield Text(f"\nFound only in {which}", bold)
+        for finding in own:
+            text = Text(f"▲ {printable(finding.one_line())}")
+            text.stylize(TONES["warn"].terminal, 0, 2 + len(finding.symptom))
+            yield text
+
+
+def _layers(found: Difference) -> str:
+    return counted(len(found.layers), "layer")
+
+
+def _facts(found: Difference) -> Grid:
+    records = tuple(
+        (Cell(printable(name)), Cell(_value(one)), Cell(_value(two)))
+        for name, (one, two) in found.facts.items()
+    )
+    columns = (Column("what", "left"), Column("a", "left"), Column("b", "left"))
+    return Grid("What was trained", columns, (Section("", records),))
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return number(None)
+    if isinstance(value, float):
+        return number(value)
+    if isinstance(value, list | tuple):
+        return printable(", ".join(map(str, value)))
+    return printable(str(value))
+
+
+def _of_layers(found: Difference) -> Iterator[RenderableType]:
+    if not found.common:
+        yield Text("They have no recorded step in common: no norms to compare.")
+        return
+    differ = [layer for layer in found.layers if layer.apart is not None]
+    title = (
+        f"Norms at {counted(found.common, 'common step')}: {len(differ):,} of "
+        f"{_layers(found)} differ"
+    )
+    if not differ:
+        yield Text(title, TONES["heading"].terminal)
+        return
+    more = len(differ) - SHOWN
+    footer = (f"and {more:,} more, less different",) if more > 0 else ()
+    columns = (
+        Column("layer", "left"),
+        *map(Column, ("norm a", "norm b", "b / a", "since step", "not finite")),
+    )
+    records = tuple(_record(layer) for layer in differ[:SHOWN])
+    grid = Grid(title, columns, (Section("", records),), footer=footer)
+    yield FittedTable(lambda _: grid)
+
+
+def _record(layer: LayerDifference) -> tuple[Cell, ...]:
+    bad = f"{layer.bad_a:,} / {layer.bad_b:,}" if layer.bad_a or layer.bad_b else "0"
+    odd: Tone = "alarm" if layer.bad_a or layer.bad_b else "plain"
+    far = layer.ratio is not None and not 1 / _FAR <= layer.ratio <= _FAR
+    return (
+        Cell(printable(layer.name)),
+        Cell(number(layer.a, 3)),
+        Cell(number(layer.b, 3)),
+        Cell(number(layer.ratio, 3), "warn" if far else "plain"),
+        Cell("" if layer.apart is None else f"{layer.apart:,}"),
+        Cell(bad, odd),
+    )

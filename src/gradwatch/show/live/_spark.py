@@ -1,0 +1,84 @@
+"""Norms over the newest records become a line of small bars, on a log scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.text import Text
+
+from ..palette import ALARM, BLUE, ORANGE, PURPLE
+from ._recent import ABSENT, FINITE, NAN, NEGINF, POSINF, ZERO
+
+BARS = "▁▂▃▄▅▆▇█"
+_LEAST = 1.0  # decades from the lowest bar to the highest, so that noise looks small
+
+# Filled cells, as in the heat map of the tab: seen on a light and on a dark screen. The
+# letter says it to who cannot tell the colours.
+MARKS = {
+    NAN: ("N", f"bold #FFFFFF on {ALARM}"),
+    POSINF: ("∞", f"bold #000000 on {ORANGE}"),
+    NEGINF: ("−", f"bold #000000 on {PURPLE}"),
+    ZERO: ("_", BLUE),
+    ABSENT: (" ", "none"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Some lines through stretches of records.
+
+    Attributes:
+        levels: log10 of the norm, `[stretches, lines]`: the mean of what is finite.
+        kinds: What each is; the worst of its stretch.
+    """
+
+    levels: NDArray[np.float64]
+    kinds: NDArray[np.int_]
+
+
+def gathered(
+    norms: NDArray[np.float64], kinds: NDArray[np.int_], cells: int, before: int
+) -> History:
+    """Returns records, `[records, lines]`, in at most so many stretches.
+
+    Stretches are of 1, 2, 4, … records, and begin at multiples of that, counted from
+    the beginning of the run (`before` records are not given): what was drawn once does
+    not change with every further record, it moves to the left.
+    """
+    count = len(norms)
+    width, cells = 1, max(1, cells)
+    while (before + count - 1) // width - before // width >= cells:
+        width *= 2
+    starts = np.flatnonzero(
+        np.diff((before + np.arange(count)) // width, prepend=-1) != 0
+    )
+    finite = kinds == FINITE
+    logs = np.log10(np.where(finite, norms, 1.0))
+    how_many = np.add.reduceat(finite.astype(int), starts, axis=0)
+    levels = np.add.reduceat(logs, starts, axis=0) / np.maximum(how_many, 1)
+    worst = np.maximum.reduceat(kinds, starts, axis=0)
+    return History(levels, worst)
+
+
+def spark(levels: Sequence[float], kinds: Sequence[int]) -> Text:
+    """Returns one line of bars; what is not finite has a mark of its own.
+
+    Example:
+    >>> spark([-3.0, -2.0, -1.0, 0.0], [FINITE, FINITE, FINITE, NAN]).plain
+    '▁▅█N'
+    """
+    known = [level for level, k in zip(levels, kinds, strict=True) if k == FINITE]
+    low, high = (min(known), max(known)) if known else (0.0, 0.0)
+    slack = max(0.0, _LEAST - (high - low)) / 2
+    low, high = low - slack, high + slack
+    text = Text(no_wrap=True)
+    for level, kind in zip(levels, kinds, strict=True):
+        if kind == FINITE:
+            share = (level - low) / (high - low)
+            text.append(BARS[min(len(BARS) - 1, round(share * (len(BARS) - 1)))], BLUE)
+        else:
+            text.append(*MARKS[kind])
+    return text

@@ -1,0 +1,140 @@
+"""The doors to the pictures of a run. They need no matplotlib; what is behind does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..._errors import GradwatchError
+from ...diagnose import Finding, evidence_of
+from ...record import TOTALS, Run
+from ...summarise import Row
+from .._plot import needs_matplotlib, theme_named
+from .._plot import plot_flow as _plot_flow
+from ..charts import QUANTITIES, Table, table_of
+from ..palette import ThemeName
+from ._chosen import Names, check_recorded, lines_of, quantity_of
+from ._rows import nearest, rows_at
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LINES = 6
+"""So many lines are drawn as lines; more of them are a heat map."""
+
+
+def plot_run(
+    run: Run, quantity: str, names: Names, *, kind: str, theme: ThemeName
+) -> Figure:
+    """Returns the figure of `Run.plot`."""
+    colours = theme_named(theme)
+    asked = quantity_of(quantity, kind)
+    table = table_of(run)
+    check_recorded(table, run.directory)
+    with needs_matplotlib():
+        from ._heat import draw_heat, seen
+        from ._lines import draw_lines, draw_totals
+    if asked is None:
+        if names is not None:
+            raise GradwatchError(
+                f"`names` must be left out for {quantity!r}, which is of the step as a "
+                f"whole. Received: {names!r}."
+            )
+        _check_measured(table, quantity)
+        return draw_totals(table, quantity, _title(quantity, run), colours)
+    lines = lines_of(table, kind, names)
+    shown = seen(table, asked, kind, lines)
+    title = _title(_words(asked.label, kind), run)
+    draw = draw_lines if len(lines) <= LINES else draw_heat
+    return draw(table, shown, title, colours)
+
+
+def plot_run_flow(
+    run: Run, step: int | None, names: Names, *, theme: ThemeName
+) -> Figure:
+    """Returns the figure of `Run.plot_flow`."""
+    theme_named(theme)
+    table = table_of(run)
+    check_recorded(table, run.directory)
+    index = nearest(run, step)
+    kinds = tuple(k for k in ("weight", "activation") if table.names(k))
+    rows = rows_at(table, index, kinds)
+    if names is not None:
+        rows = _only(table, rows, kinds, names)
+    found = int(run.steps[index])
+    away = "" if step in (None, found) else f", the recorded step nearest to {step:,}"
+    title = f"Gradient flow of {_short(run)} at step {found:,}{away}"
+    return _plot_flow(rows, title=title, theme=theme)
+
+
+def plot_run_histogram(run: Run, name: str, *, theme: ThemeName) -> Figure:
+    """Returns the figure of `Run.plot_histogram`."""
+    colours = theme_named(theme)
+    check_recorded(table_of(run), run.directory)
+    series = run[name]
+    if series.kind != "weight":
+        raise GradwatchError(
+            "`name` must be a weight: of activations no histogram is recorded. "
+            f"Received: {name!r}. `run.names` lists the weights."
+        )
+    if not len(series.histogram_steps):
+        raise GradwatchError(
+            f"`name` must be a weight with histograms. Received: {name!r}, of a run "
+            "without any. `GradientMonitor(…, histograms=True)` records them."
+        )
+    with needs_matplotlib():
+        from ._histogram import draw_histogram
+    return draw_histogram(series, f"Gradient of {series.name} · {_short(run)}", colours)
+
+
+def plot_finding(finding: Finding, run: Run, *, theme: ThemeName) -> Figure:
+    """Returns the figure of `Finding.plot`.
+
+    Raises:
+        GradwatchError: If the run has no recorded step.
+    """
+    colours = theme_named(theme)
+    check_recorded(table_of(run), run.directory)
+    with needs_matplotlib():
+        from ._finding import draw_finding
+    return draw_finding(finding, evidence_of(finding, run), colours)
+
+
+def _only(
+    table: Table, rows: list[Row], kinds: tuple[str, ...], names: Names
+) -> list[Row]:
+    known = {kind: table.names(kind) for kind in kinds}
+    found, failed = [], None
+    for kind in kinds:
+        try:
+            chosen = {known[kind][line] for line in lines_of(table, kind, names)}
+        except GradwatchError as error:
+            failed = error
+            continue
+        found += [row for row in rows if row.kind == kind and row.name in chosen]
+    if not found and failed is not None:
+        raise failed
+    return found
+
+
+def _check_measured(table: Table, name: str) -> None:
+    at = TOTALS.index(name)
+    if not any(chunk.measured[at].any() for chunk in table.chunks):
+        raise GradwatchError(
+            f"`quantity` must be one that was measured. Received: {name!r}, which this "
+            f"run has not. There are {', '.join(map(repr, QUANTITIES))} as well."
+        )
+
+
+def _words(label: str, kind: str) -> str:
+    of = {"weight": "", "activation": " of activations' gradients"}
+    return f"{label}{of.get(kind, ' of activations')}"
+
+
+def _title(words: str, run: Run) -> str:
+    words = words.replace("_", " ").replace("% ", "share ")
+    return f"{words[0].upper()}{words[1:]} · {_short(run)}"
+
+
+def _short(run: Run) -> str:
+    """The last two parts of where it is: the rest is of the machine."""
+    return "/".join(run.directory.parts[-2:]) or str(run.directory)

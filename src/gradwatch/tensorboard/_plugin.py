@@ -1,0 +1,206 @@
+"""The server part of the Gradients tab: each route gives numbers for a picture."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tensorboard.backend import http_util
+from tensorboard.plugins import base_plugin
+from werkzeug import wrappers
+
+from tensorboard import plugin_util
+
+from ..record import KINDS
+from ..show.charts import (
+    QUANTITIES,
+    Table,
+    curves_answer,
+    facts_of,
+    heat_answer,
+    histograms_answer,
+    moment_answer,
+    vocabulary,
+    worst_index,
+)
+from ._runs import PLUGIN, OpenRun, Runs
+
+_BUNDLE = Path(__file__).with_name("static") / "index.js"
+_MOST = 4096  # buckets
+_BYTES = "application/octet-stream"
+
+
+class _RefusedError(Exception):
+    """A request that has no answer: a status, and why."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+class GradientsPlugin(base_plugin.TBPlugin):
+    """The Gradients tab.
+
+    Args:
+        context: What TensorBoard gives its plugins.
+    """
+
+    plugin_name = PLUGIN
+
+    def __init__(self, context: base_plugin.TBContext) -> None:
+        self._runs = Runs(context)
+
+    def get_plugin_apps(self) -> dict[str, Any]:
+        """Returns the routes."""
+        answers: dict[str, Callable[[wrappers.Request], tuple[Any, str]]] = {
+            "/index.js": self._bundle,
+            "/runs": self._list,
+            "/run": self._facts,
+            "/heat": self._heat,
+            "/curves": self._curves,
+            "/moment": self._moment,
+            "/histograms": self._histograms,
+        }
+        return {route: _app(answer) for route, answer in answers.items()}
+
+    def is_active(self) -> bool:
+        """Tells nothing: TensorBoard asks its data provider whether runs are ours."""
+        return False
+
+    def frontend_metadata(self) -> base_plugin.FrontendMetadata:
+        """Returns what TensorBoard loads into the tab."""
+        return base_plugin.FrontendMetadata(
+            es_module_path="/index.js", tab_name="Gradients"
+        )
+
+    # routes ---------------------------------------------------------------------------
+
+    def _bundle(self, _: wrappers.Request) -> tuple[Any, str]:
+        return _BUNDLE.read_bytes(), "text/javascript"
+
+    def _list(self, request: wrappers.Request) -> tuple[Any, str]:
+        names, begin = self._runs.names(*_asker(request))
+        found = {"runs": names, "begin": begin, "quantities": vocabulary()}
+        return json.dumps(found), "application/json"
+
+    def _facts(self, request: wrappers.Request) -> tuple[Any, str]:
+        run = self._run(request, read=True)
+        with run.lock:
+            name = request.args["run"]
+            found = facts_of(name, run.table, read=run.share)
+        return json.dumps(found), "application/json"
+
+    def _heat(self, request: wrappers.Request) -> tuple[Any, str]:
+        run = self._run(request)
+        kind = _one_of(request, "kind", KINDS)
+        quantity = _one_of(request, "quantity", tuple(QUANTITIES))
+        span, count = _span(request), _integer(request, "buckets", 1, _MOST)
+        found = run.answer(
+            ("heat", kind, quantity, span, count),
+            lambda table: heat_answer(table, kind, quantity, span, count),
+        )
+        return found, _BYTES
+
+    def _curves(self, request: wrappers.Request) -> tuple[Any, str]:
+        run = self._run(request)
+        span, count = _span(request), _integer(request, "buckets", 1, _MOST)
+        found = run.answer(
+            ("curves", span, count), lambda table: curves_answer(table, span, count)
+        )
+        return found, _BYTES
+
+    def _moment(self, request: wrappers.Request) -> tuple[Any, str]:
+        run = self._run(request)
+        kind = _one_of(request, "kind", KINDS)
+        with run.lock:
+            if not len(run.table):
+                raise _RefusedError(404, "Nothing is recorded yet.")
+            index = _index(request, run.table, kind)
+            return moment_answer(run.table, kind, index), _BYTES
+
+    def _histograms(self, request: wrappers.Request) -> tuple[Any, str]:
+        run = self._run(request)
+        with run.lock:
+            name = request.args.get("name", "")
+            if name not in run.table.names("weight"):
+                raise _RefusedError(404, "`name` must be a weight of the run.")
+            count = _integer(request, "count", 1, 512)
+            return histograms_answer(run.table, name, _span(request), count), _BYTES
+
+    def _run(self, request: wrappers.Request, *, read: bool = False) -> OpenRun:
+        found = self._runs.get(*_asker(request), request.args.get("run", ""))
+        if found is None:
+            raise _RefusedError(404, "`run` must be a run that TensorBoard serves.")
+        if read or not found.table.chunks:
+            found.read()
+        return found
+
+
+def _app(answer: Callable[[wrappers.Request], tuple[Any, str]]) -> Any:
+    @wrappers.Request.application
+    def app(request: wrappers.Request) -> Any:
+        if request.method not in ("GET", "HEAD"):
+            return http_util.Respond(request, "Only GET.", "text/plain", 405)
+        try:
+            content, kind = answer(request)
+        except _RefusedError as refused:
+            # A fixed sentence: nothing of the request comes back.
+            return http_util.Respond(
+                request, str(refused), "text/plain", refused.status
+            )
+        return http_util.Respond(request, content, kind)
+
+    return app
+
+
+# what a request says ------------------------------------------------------------------
+
+
+def _asker(request: wrappers.Request) -> tuple[Any, str]:
+    environ = request.environ
+    return plugin_util.context(environ), plugin_util.experiment_id(environ)
+
+
+def _one_of(request: wrappers.Request, name: str, known: tuple[str, ...]) -> str:
+    value = request.args.get(name, known[0])
+    if value not in known:
+        raise _RefusedError(400, f"`{name}` must be one of {', '.join(known)}.")
+    return value
+
+
+def _integer(request: wrappers.Request, name: str, least: int, most: int) -> int:
+    try:
+        value = int(request.args.get(name, most))
+    except ValueError:
+        raise _RefusedError(400, f"`{name}` must be a whole number.") from None
+    return min(max(value, least), most)
+
+
+def _index(request: wrappers.Request, table: Table, kind: str) -> int:
+    """Returns which record is meant: by index, by step, or by a cell of a heat map."""
+    if "step" not in request.args:
+        return _integer(request, "index", 0, len(table) - 1)
+    span = _span(request)
+    if span is not None and "line" in request.args:
+        quantity = QUANTITIES[_one_of(request, "quantity", tuple(QUANTITIES))]
+        found = worst_index(table, (kind, request.args["line"]), quantity, span)
+        if found is not None:
+            return found
+    step = _integer(request, "step", -(2**53), 2**53)
+    after = int(table.steps.searchsorted(step, "right"))
+    return max(0, after - 1)  # the last record that is not later
+
+
+def _span(request: wrappers.Request) -> tuple[float, float] | None:
+    if "from" not in request.args:
+        return None
+    try:
+        low, high = (float(request.args[key]) for key in ("from", "to"))
+    except (ValueError, KeyError):
+        raise _RefusedError(400, "`from` and `to` must be steps.") from None
+    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+        raise _RefusedError(400, "`from` must be a step before `to`.")
+    return low, high

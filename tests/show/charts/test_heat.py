@@ -1,0 +1,355 @@
+"""Heat maps and curves against slow twins: loops over every record."""
+
+import math
+
+import numpy as np
+import pytest
+
+from gradwatch.record import FoundStep, Layout
+from gradwatch.show.charts import (
+    CURVES,
+    MEASURED,
+    NAN,
+    NEGINF,
+    POSINF,
+    QUANTITIES,
+    Table,
+    curves,
+    heat,
+    histograms,
+    moment,
+    worst_index,
+)
+from gradwatch.summarise import BUCKETS, COLUMNS, blank, is_blank
+
+AT = {name: place for place, name in enumerate(COLUMNS)}
+FIRST = Layout(("a/kernel", "a/bias", "a", "a"), ("weight", "weight", "activation", "value"), (6, 2, 0, 0))  # fmt: skip # noqa: E501
+# Later `b` is unfrozen, in front of the bias, and the activations are gone.
+SECOND = Layout(("a/kernel", "b/kernel", "a/bias"), ("weight",) * 3, (6, 4, 2))
+STEPS = [0, 1, 2, 3, 5, 8, 13, 21, 22, 23, 40, 41, 60, 61, 62, 63, 64, 90]
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    """Chunks of a few steps, so that pictures go across their borders."""
+    monkeypatch.setattr("gradwatch.show.charts._table._LEAST", 4)
+    monkeypatch.setattr("gradwatch.show.charts._table._MOST", 4)
+
+
+class Held:
+    """Histograms in memory."""
+
+    def __init__(self, counts):
+        self.counts = counts
+
+    def read(self):
+        return self.counts
+
+
+@pytest.fixture
+def found():
+    """Records with everything that can be odd in one."""
+    random = np.random.default_rng(5)
+    steps = []
+    for step in STEPS:
+        layout = FIRST if step < 40 else SECOND
+        rows = np.exp(random.normal(size=(len(layout), len(COLUMNS)))).astype("f4")
+        for name in ("nan", "posinf", "neginf", "exponent"):
+            rows[:, AT[name]] = 0
+        rows[:, AT["min"]] *= -1
+        if step == 3:
+            rows[0, AT["nan"]] = 2
+            rows[0, AT["norm"]] *= 1e-3  # its number would not draw the eye
+        if step == 8:
+            rows[1, AT["posinf"]] = 1
+            rows[1] = np.where(np.arange(len(COLUMNS)) == AT["norm"], np.inf, rows[1])
+        if step == 21:
+            rows[0, AT["neginf"]] = 5
+            rows[1, AT["weight_norm"]] = np.nan
+            rows[2, AT["weight_norm"]] = 0
+        if step == 41:
+            rows[1] = blank(len(COLUMNS))  # not measured at all
+            rows[2, AT["update_norm"]] = 0
+        if step == 61:
+            rows[0, AT["norm"]] = 0
+        if step == 62:
+            rows[0, AT["norm"]] = 0
+        totals = {"global_norm": float(step + 1), "update": 1.0, "clipped": step % 2}
+        totals["skipped"] = float(step == 13)
+        if step == 22:
+            totals["global_norm"] = math.nan
+        if step == 23:
+            del totals["global_norm"]
+        counts = random.integers(0, 9, (len(layout), BUCKETS))
+        held = Held(counts) if step % 2 == 0 else None
+        steps.append(FoundStep(step, layout, COLUMNS, rows, totals, held))
+    return steps
+
+
+@pytest.fixture
+def table(found):
+    table = Table()
+    for step in found:
+        table.step(step)
+    assert len(table.chunks) > 4
+    return table
+
+
+def number(name, found, line, before):
+    """One quantity of one line at one step, from its definition; None: not measured."""
+    row = found.rows[line]
+
+    def get(column):
+        at = AT[column]
+        return None if is_blank(row[at : at + 1])[0] else float(row[at])
+
+    def ratio(above, below):
+        if above is None or below is None:
+            return None
+        with np.errstate(all="ignore"):
+            return float(np.float32(above) / np.float32(below))
+
+    if name == "update_ratio":
+        return ratio(get("update_norm"), get("weight_norm"))
+    if name == "largest":
+        low, high = get("min"), get("max")
+        return None if low is None else max(abs(low), abs(high))
+    if name == "nonfinite":
+        counts = [get(column) for column in ("nan", "posinf", "neginf")]
+        return None if None in counts else sum(counts)
+    if name == "noise":
+        now, then = get("norm"), before
+        if now is None or then is None or not math.isfinite(now + then):
+            return None
+        total = np.float32(now) + np.float32(then)
+        return 0.0 if total == 0 else float(abs(np.float32(now - then)) / total)
+    return get(name)
+
+
+def before(steps, place, key):
+    """The norm of a line one record earlier, if the lines were the same."""
+    if place == 0 or steps[place - 1].layout != steps[place].layout:
+        return None
+    return number("norm", steps[place - 1], keys(steps[place]).index(key), None)
+
+
+def keys(found):
+    return list(zip(found.layout.kinds, found.layout.names, strict=True))
+
+
+def slow(steps, quantity, kind, names, low, high, count):
+    """The worst of each cell, by loops."""
+    values = [[math.nan] * count for _ in names]
+    flags = [[0] * count for _ in names]
+    for place, found in enumerate(steps):
+        if not low <= found.step <= high:
+            continue
+        bucket = math.floor((found.step - low) / (high + 1 - low) * count)
+        for line, key in enumerate(keys(found)):
+            if key[0] != kind:
+                continue
+            at = names.index(key[1])
+            value = number(quantity, found, line, before(steps, place, key))
+            if value is not None:
+                flags[at][bucket] |= MEASURED
+                if math.isnan(value):
+                    flags[at][bucket] |= NAN
+                elif math.isinf(value):
+                    flags[at][bucket] |= POSINF if value > 0 else NEGINF
+                elif not values[at][bucket] >= value:
+                    values[at][bucket] = value
+            for column, flag in (("nan", NAN), ("posinf", POSINF), ("neginf", NEGINF)):
+                if found.rows[line, AT[column]] > 0:
+                    flags[at][bucket] |= flag
+    return np.array(values), np.array(flags)
+
+
+@pytest.mark.parametrize("quantity", QUANTITIES)
+@pytest.mark.parametrize("kind", ["weight", "activation", "value"])
+@pytest.mark.parametrize(("span", "count"), [(None, 5), (None, 99), ((2, 62), 3)])
+def test_a_heat_map_is_the_worst_of_each_bucket(
+    table, found, quantity, kind, span, count
+):
+    """NaN and infinity above all, then the largest; what is absent stays absent."""
+    names = table.names(kind)
+    seen = heat(table, QUANTITIES[quantity], kind, span, count)
+    low, high = span or (STEPS[0], STEPS[-1])
+    inside = [step for step in STEPS if low <= step <= high]
+    count = min(count, len(inside))
+    values, flags = slow(found, quantity, kind, list(names), low, high, count)
+    np.testing.assert_array_equal(seen.flags, flags)
+    np.testing.assert_allclose(seen.values, values, rtol=1e-6)
+    assert (seen.low, seen.high) == (low, high + 1)
+    for bucket in range(count):
+        width = (high + 1 - low) / count
+        mine = [s for s in inside if math.floor((s - low) / width) == bucket]
+        expected = (mine[0], mine[-1]) if mine else (-1, -1)
+        assert (seen.first[bucket], seen.last[bucket]) == expected
+
+
+def test_lines_stand_along_the_depth_of_the_model(table):
+    """A layer that was unfrozen later comes in where it stands."""
+    assert table.names("weight") == ("a/kernel", "b/kernel", "a/bias")
+    assert table.sizes("weight") == [6, 4, 2]
+    assert table.names("value") == ("a",)
+
+
+def test_one_nan_among_many_steps_is_seen():
+    """Twenty thousand steps in ten columns: the one bad record is in its column."""
+    layout = Layout(("a/kernel",), ("weight",), (6,))
+    table = Table()
+    for step in range(0, 20_000, 10):
+        rows = np.ones((1, len(COLUMNS)), np.float32)
+        rows[:, [AT[n] for n in ("nan", "posinf", "neginf", "exponent")]] = 0
+        rows[0, AT["nan"]] = step == 12_340
+        table.step(FoundStep(step, layout, COLUMNS, rows))
+    seen = heat(table, QUANTITIES["norm"], "weight", count=10)
+    assert ((seen.flags[0] & NAN) != 0).tolist() == [i == 6 for i in range(10)]
+    assert (seen.values == 1).all()
+
+
+@pytest.mark.parametrize(("span", "count"), [(None, 4), (None, 50), ((2, 62), 7)])
+def test_curves_hold_the_smallest_and_the_largest(table, found, span, count):
+    """And how many updates were clipped, and steps skipped."""
+    seen = curves(table, span, count)
+    low, high = span or (STEPS[0], STEPS[-1])
+    inside = [step for step in found if low <= step.step <= high]
+    count = min(count, len(inside))
+    row = CURVES.index("global_norm")
+    for bucket in range(count):
+        width = (high + 1 - low) / count
+        mine = [
+            f.totals for f in inside if math.floor((f.step - low) / width) == bucket
+        ]
+        norms = [totals["global_norm"] for totals in mine if "global_norm" in totals]
+        finite = [norm for norm in norms if math.isfinite(norm)]
+        if finite:
+            assert seen.low[row, bucket] == min(finite)
+            assert seen.high[row, bucket] == max(finite)
+        else:
+            assert math.isnan(seen.low[row, bucket])
+        flags = MEASURED * bool(norms) | NAN * any(math.isnan(n) for n in norms)
+        assert seen.flags[row, bucket] == flags
+        updates = [t for t in mine if not t["skipped"]]
+        assert seen.updates[bucket] == len(updates)
+        assert seen.clipped[bucket] == sum(bool(t["clipped"]) for t in updates)
+        assert seen.skipped[bucket] == len(mine) - len(updates)
+    assert not (seen.flags[CURVES.index("loss")] & MEASURED).any()
+
+
+def regular(steps):
+    """A table whose only weight has its step as its norm."""
+    table = Table()
+    layout = Layout(("a/kernel",), ("weight",), (6,))
+    for step in steps:
+        rows = blank((1, len(COLUMNS)))
+        rows[0, AT["norm"]] = step
+        table.step(FoundStep(step, layout, COLUMNS, rows, {"global_norm": float(step)}))
+    return table
+
+
+@pytest.mark.parametrize("span", [None, (0, 199), (89, 189), (0.5, 150.25)])
+@pytest.mark.parametrize("every", [1, 2, 3, 7])
+def test_where_there_is_room_no_two_steps_share_a_column(every, span):
+    """Wherever a stretch begins; a curve then has no band, and a cell one number."""
+    steps = list(range(0, 200, every))
+    table = regular(steps)
+    low, high = span or (steps[0], steps[-1])
+    expected = [step for step in steps if low <= step <= high]
+    found = heat(table, QUANTITIES["norm"], "weight", span, 400)
+    there = found.first >= 0
+    assert found.first[there].tolist() == found.last[there].tolist() == expected
+    assert found.values[0, there].tolist() == expected
+    wide = (found.high - found.low) / len(found.first)
+    assert wide == every
+    lines = curves(table, span, 400)
+    there = lines.first >= 0
+    assert lines.first[there].tolist() == lines.last[there].tolist() == expected
+
+
+def test_nothing_recorded_gives_empty_pictures():
+    """A run that has just begun is no error."""
+    table = Table()
+    assert heat(table, QUANTITIES["norm"], "weight").values.shape == (0, 1)
+    assert (curves(table).first == -1).all()
+    assert histograms(table, "a")[0].tolist() == []
+
+
+@pytest.mark.parametrize("index", range(len(STEPS)))
+def test_a_moment_is_one_record_in_full(table, found, index):
+    """All quantities of all lines, at one recorded step."""
+    for kind in ("weight", "activation", "value"):
+        seen = moment(table, index, kind)
+        assert (seen.index, seen.step) == (index, STEPS[index])
+        for place, name in enumerate(QUANTITIES):
+            for line, address in enumerate(table.names(kind)):
+                key = (kind, address)
+                flags, value = seen.flags[place, line], seen.values[place, line]
+                expected = None
+                if key in keys(found[index]):
+                    mine = keys(found[index]).index(key)
+                    then = before(found, index, key)
+                    expected = number(name, found[index], mine, then)
+                assert bool(flags & MEASURED) == (expected is not None), (name, key)
+                if expected is None or not math.isfinite(expected):
+                    assert math.isnan(value)
+                else:
+                    assert value == pytest.approx(expected, rel=1e-6)
+    counts = moment(table, STEPS.index(21), "weight").counts
+    assert counts[:, 0].tolist() == [0, 0, 5]
+
+
+def test_a_click_finds_the_record_that_a_cell_shows(table):
+    """One that is not finite first, else the one with the largest number."""
+    norm = QUANTITIES["norm"]
+    kernel = ("weight", "a/kernel")
+    assert worst_index(table, kernel, norm, (0, 13)) == STEPS.index(3)
+    norms = [moment(table, i, "weight").values[0, 0] for i in range(len(STEPS))]
+    inside = [i for i, step in enumerate(STEPS) if 40 <= step <= 90]
+    best = max(inside, key=lambda i: norms[i])
+    assert worst_index(table, kernel, norm, (40, 90)) == best
+    assert worst_index(table, ("weight", "nobody"), norm, (0, 90)) is None
+
+
+def test_histograms_over_time_are_those_recorded(table, found):
+    """Of more than asked for, evenly chosen ones with the first and the last."""
+    name = "a/bias"
+    recorded = [f for f in found if f.histograms is not None]
+    steps, counts = histograms(table, name)
+    assert steps.tolist() == [f.step for f in recorded]
+    for row, each in zip(counts, recorded, strict=True):
+        line = keys(each).index(("weight", name))
+        np.testing.assert_array_equal(row, each.histograms.read()[line])
+    few, _ = histograms(table, name, count=3)
+    assert len(few) == 3
+    assert (few[0], few[-1]) == (steps[0], steps[-1])
+
+
+def test_a_restart_forgets_what_followed(table, found):
+    """Training that goes back to step 22 supersedes what came after."""
+    table.finding(41, {"symptom": "clipping"})
+    table.restart(22)
+    assert table.steps.tolist() == [s for s in STEPS if s < 22]
+    assert table.findings == []
+    assert table.names("weight") == ("a/kernel", "a/bias")
+    again = next(f for f in found if f.step == 13)
+    table.step(again)  # without a word of restarting
+    assert table.steps.tolist() == [s for s in STEPS if s < 13] + [13]
+    table.restart(0)
+    assert (len(table), table.chunks, table.names("weight")) == (0, [], ())
+
+
+def test_numbers_beyond_float32_are_the_largest_and_not_infinite():
+    """Their exponent is put back; what does not fit is not shown as infinite."""
+    layout = Layout(("a/kernel", "b/kernel"), ("weight",) * 2, (6, 6))
+    rows = np.ones((2, len(COLUMNS)), np.float32)
+    rows[:, [AT[n] for n in ("nan", "posinf", "neginf")]] = 0
+    rows[:, AT["exponent"]] = 4, 300
+    rows[0, AT["std"]] = blank(1)[0]
+    table = Table()
+    table.step(FoundStep(0, layout, COLUMNS, rows))
+    seen = heat(table, QUANTITIES["norm"], "weight")
+    assert seen.values[0, 0] == 16
+    assert seen.values[1, 0] == np.finfo(np.float32).max
+    assert (seen.flags == MEASURED).all()
+    assert heat(table, QUANTITIES["std"], "weight").flags[0, 0] == 0

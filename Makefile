@@ -23,7 +23,8 @@ export CUDA_VISIBLE_DEVICES ?=
 export MPLBACKEND ?= Agg
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
-.PHONY: help demo test lint types format suite wheel test-wheel faults bench clean
+.PHONY: help demo test lint types format suite browser frontend wheel test-wheel faults
+.PHONY: bench clean docs
 .DEFAULT_GOAL := help
 
 help: ## Show this list.
@@ -31,7 +32,7 @@ help: ## Show this list.
 
 # The stamps: an environment is made once, and again when what it holds has changed.
 $(VENV)/demo.stamp: constraints.txt pyproject.toml
-	$(PYTHON) -m venv $(VENV)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) hatchling editables
 	$(INSTALL_EDITABLE) '.[plot]' $(TENSORFLOW)
 	@touch $@
@@ -39,14 +40,23 @@ $(VENV)/demo.stamp: constraints.txt pyproject.toml
 $(VENV)/test.stamp: $(VENV)/demo.stamp
 	$(INSTALL_EDITABLE) '.[plot,jax,torch,dev]'
 # Without its dependencies (tensorflow-text, a second TensorFlow, download clients):
-# a backbone built from scratch imports these two only.
-	$(PIP) --no-deps keras-hub regex tokenizers
+# a backbone built from scratch imports these two only. Captum, which attributions are
+# compared with, would bring a torch of its own choice; beside that it needs tqdm only.
+	$(PIP) --no-deps keras-hub regex tokenizers captum tqdm
 	@touch $@
 
-demo: $(VENV)/demo.stamp ## Train a small network and show its gradients.
-	$(BIN)/python examples/demo.py
+# The site is made from text: it needs neither a backend nor gradwatch installed.
+$(VENV)/docs.stamp: constraints.txt pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) $$($(BIN)/python -c "import tomllib; \
+	  extras = tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']; \
+	  print(*extras['docs'])")
+	@touch $@
 
-test: lint types suite test-wheel ## All that CI runs. BACKENDS="tensorflow" narrows it.
+demo: $(VENV)/demo.stamp ## Plant a fault in a network, find it, and repair it.
+	$(BIN)/gradwatch demo
+
+test: lint types docs suite test-wheel ## All that CI runs. BACKENDS="tensorflow" narrows it.
 	@echo "make test: everything passed ($(BACKENDS))."
 
 lint: $(VENV)/test.stamp ## Check style and format.
@@ -62,7 +72,7 @@ types: $(VENV)/test.stamp ## Type-check the package, strictly.
 
 # Every backend runs, also after one has failed: a fault on all three looks different
 # from a fault on one.
-suite: $(VENV)/test.stamp ## Run the tests, examples and docstrings on each backend.
+suite: $(VENV)/test.stamp browser ## Run the tests, examples and docstrings on each backend.
 	@failed=; for backend in $(BACKENDS); do \
 	  echo "== suite on $$backend"; \
 	  KERAS_BACKEND=$$backend $(BIN)/python -m pytest -q -n $(JOBS) \
@@ -70,6 +80,33 @@ suite: $(VENV)/test.stamp ## Run the tests, examples and docstrings on each back
 	    || failed="$$failed $$backend"; \
 	done; \
 	test -z "$$failed" || { echo "make suite: failed on$$failed."; exit 1; }
+
+# The tab of TensorBoard and the report are tested in a real browser. Where it cannot be
+# had, these tests are skipped with a loud line; with CI set, they fail.
+browser: ## Install Chromium by the system's packages, if it is missing and one may.
+	@for name in $$CHROMIUM chromium chromium-browser google-chrome chrome; do \
+	  command -v "$$name" > /dev/null && exit 0; done; \
+	if [ "$$(id -u)" != 0 ]; then echo "make browser: no Chromium, and not root."; \
+	elif command -v apt-get > /dev/null; then \
+	  apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; \
+	elif command -v dnf > /dev/null; then dnf install -y -q chromium; \
+	elif command -v apk > /dev/null; then apk add --quiet chromium; \
+	elif command -v pacman > /dev/null; then pacman -S --noconfirm --quiet chromium; \
+	else echo "make browser: no Chromium, and no package manager that is known."; \
+	fi || echo "make browser: Chromium could not be installed."
+
+# A dead link, a page that is not listed, a public name without a page, and anything that
+# the pages would fetch from elsewhere each fail it.
+docs: $(VENV)/docs.stamp ## Build the documentation into site/; warnings are errors.
+	$(BIN)/python docs/check.py
+	rm -rf site
+	$(BIN)/zensical build --clean --strict
+	$(BIN)/python docs/check.py site
+	@echo "make docs: site/index.html"
+
+# What it builds is in the tree: nobody else needs Node.
+frontend: ## Build the tab and the charts of the report from frontend/ (needs Node).
+	cd frontend && npm ci --no-audit --no-fund && npm run check && npm run build
 
 # The wheel is built from the source distribution, which so is tested as well.
 wheel: $(VENV)/test.stamp ## Build dist/*.whl.
@@ -93,7 +130,7 @@ test-wheel: wheel ## Install the wheel in a fresh environment and test it there.
 	    -p no:cacheprovider "$$root/tests/wheel" || exit 1; \
 	done
 
-# Seeds 0 and 1 served to find families and rules; 2 and 3, which are counted, did not.
+# Seeds up to 4 served to find families and rules; from 5 on they are counted.
 faults: $(VENV)/test.stamp ## Train the fault suite; print how often the rules are right.
 	@for backend in $(BACKENDS); do \
 	  KERAS_BACKEND=$$backend $(BIN)/python -m gradwatch.testing.faults \
@@ -104,5 +141,5 @@ bench: $(VENV)/test.stamp ## Run the benchmarks in bench/.
 	  echo "== bench/$$name"; $(BIN)/python -m bench.$$name || exit 1; done
 
 clean: ## Remove what was built, but keep .venv (its downloads are large).
-	rm -rf dist $(WHEEL_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf dist site .cache $(WHEEL_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests examples bench -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import statistics
@@ -13,9 +14,16 @@ CPU = " (processor)"
 
 
 def interleave(
-    contestants: Mapping[str, Callable[[], object]], *, rounds: int, warmup: int = 3
+    contestants: Mapping[str, Callable[[], object]],
+    *,
+    rounds: int,
+    warmup: int = 3,
+    most: float = math.inf,
 ) -> dict[str, list[float]]:
     """Runs each contestant once per round, in rotating order.
+
+    After `most` seconds no further round begins; one is always run to its end, so that
+    everybody has run as often.
 
     Returns the seconds of each run: on the clock, and under `name + CPU` of the
     processor, which other programs on the machine hardly change.
@@ -25,7 +33,10 @@ def interleave(
             run()
     names = list(contestants)
     seconds: dict[str, list[float]] = {}
+    began = time.perf_counter()
     for number in range(rounds):
+        if number and time.perf_counter() - began > most:
+            break
         shift = number % len(names)
         for name in names[shift:] + names[:shift]:
             start, cpu = time.perf_counter(), time.process_time()

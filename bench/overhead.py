@@ -30,6 +30,7 @@ from bench._rivals import RIVALS  # noqa: E402
 from bench._timing import machine  # noqa: E402
 
 NOT_DUE = "not due"
+AUTOPSY = "autopsy on, not due"
 WATCHED = {
     "scalars, every step": {"every": 1, "histograms": False},
     "histograms, every 10": {"every": 10},
@@ -40,6 +41,7 @@ WATCHED = {
         "activations": True,
     },
     NOT_DUE: {"every": lambda step: False},
+    AUTOPSY: {"every": lambda step: False, "on_nonfinite": "autopsy"},
 }
 LIMITS = {
     "scalars, every step": (1.06, 1.15),

@@ -1,14 +1,14 @@
 """Draws the pictures of the README and the docs: real output, not mock-ups.
 
-They go to `out/`, or to the folder that is given:
-python examples/pictures.py docs/images
+They go to `out/`, or to the folder that is given. Those of runs are drawn from what a
+`gradwatch demo` wrote, if its folder is given too:
+python examples/pictures.py docs/images gradwatch-demo
 """
 
 import io
 import pathlib
 import sys
 
-import demo
 import keras
 import numpy as np
 from matplotlib.figure import Figure
@@ -19,6 +19,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 import gradwatch as gw
+from gradwatch.demo import NAMES, SHAPES, draw_shapes
 
 PIXELS, DPI = 1640, 180  # twice what a page shows, for sharp text
 ADVANCE = 0.602  # the width of a monospaced character, in units of its size
@@ -26,6 +27,27 @@ MARGIN = 4  # characters left and right of the text in a terminal
 INK, PAPER = "#d8dee9", "#1b2130"
 COLOURS = {"red": "#ff7b72", "yellow": "#f2b84b", "green": "#7ee2a8"}
 PROMPT = Style(color="green")
+
+
+def build_network():
+    """Returns a small convolutional network with a layer of each common kind."""
+    layers = keras.layers
+    model = keras.Sequential(
+        [
+            keras.Input((28, 28, 1)),
+            layers.Conv2D(8, 5, strides=2, activation="relu", name="conv1"),
+            layers.Conv2D(16, 3, activation="relu", name="conv2"),
+            layers.BatchNormalization(momentum=0.9, name="norm"),
+            layers.MaxPooling2D(name="pool"),
+            layers.Conv2D(32, 3, activation="relu", name="conv3"),
+            layers.GlobalAveragePooling2D(name="average"),
+            layers.Dropout(0.1, name="dropout"),
+            layers.Dense(len(SHAPES), name="scores"),
+        ],
+        name="shapes",
+    )
+    model.compile(loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
 
 
 def build_troubled_network():
@@ -42,7 +64,7 @@ def build_troubled_network():
     gate = layers.Dense(24, activation="sigmoid", name="gate")(before)
     gate = layers.Lambda(keras.ops.stop_gradient, name="detach")(gate)
     gated = layers.Multiply(name="gated")([hidden, gate])
-    scores = layers.Dense(len(demo.SHAPES), name="scores")(gated)
+    scores = layers.Dense(len(SHAPES), name="scores")(gated)
     model = keras.Model(inputs, scores, name="shapes")
     model.compile(loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     return model
@@ -110,12 +132,36 @@ def save(path, *parts):
     )
 
 
+def draw_runs(folder, demo):
+    """Draws the pictures of the two runs of a demo, for light and for dark pages."""
+    faulty, repaired = (gw.open_run(demo / "runs" / name) for name in NAMES)
+    [finding, *_] = gw.diagnose(faulty)
+    folder.mkdir(exist_ok=True)
+    for theme in ("light", "dark"):
+        pictures = {
+            "norm-faulty": faulty.plot("norm", theme=theme),
+            "norm-repaired": repaired.plot("norm", theme=theme),
+            "update-ratio": repaired.plot(
+                "update_ratio", "dense_?/kernel", theme=theme
+            ),
+            "lines": repaired.plot(names=["conv_*/kernel", "scores"], theme=theme),
+            "flow": faulty.plot_flow(40, theme=theme),
+            "histogram": repaired.plot_histogram("conv_1/kernel", theme=theme),
+            "finding": finding.plot(theme=theme),
+        }
+        for name, figure in pictures.items():
+            file = io.BytesIO()  # at its own size: its words are set for that
+            figure.savefig(file, dpi=PIXELS / figure.get_figwidth())
+            pixels = np.asarray(Image.open(file).convert("RGB"))
+            save(folder / f"{name}-{theme}.png", pixels)
+
+
 def main():
     """Draws each picture."""
     folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "out")
     folder.mkdir(parents=True, exist_ok=True)
     keras.utils.set_random_seed(3)
-    x, y = demo.draw_shapes(64, seed=2)
+    x, y = draw_shapes(64, seed=2)
 
     model = build_troubled_network()
     g = gw.gradients(model, x, y, wrt=gw.weights("*/kernel"))
@@ -124,8 +170,10 @@ def main():
     save(folder / "front.png", top, plot)
 
     everything = [gw.weights(), gw.activations(), gw.inputs()]
-    g = gw.gradients(demo.build_network(), x, y, wrt=everything)
+    g = gw.gradients(build_network(), x, y, wrt=everything)
     save(folder / "gradient-flow.png", _pixels(g.plot()))
+    if len(sys.argv) > 2:
+        draw_runs(folder / "runs", pathlib.Path(sys.argv[2]))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import argparse
 import io
 import math
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,9 +31,20 @@ from matplotlib.patches import Patch
 from PIL import Image
 
 import gradwatch as gw
-from gradwatch.diagnose._chart import Chart
-from gradwatch.diagnose._in_time import agree
-from gradwatch.diagnose._sight import Past, Sight
+from gradwatch.diagnose import _looks as looks
+from gradwatch.diagnose._looks import (
+    Look,
+    Numbers,
+    bias_rms,
+    by_head,
+    by_layer,
+    dead,
+    gains,
+    pull,
+    sights,
+    slopes,
+)
+from gradwatch.diagnose._rules import Sight, agree
 from gradwatch.show import palette
 from gradwatch.show._figure import new_figure
 from gradwatch.testing.faults import by_name
@@ -46,12 +57,8 @@ LOOKS = (
     (palette.PURPLE, ":", "^"),
     (palette.SKY, "-", "P"),
 )
-STEEPEST = {"tanh": 1.0, "sigmoid": 0.25}
 DRAWN = (0, 30, 59)
 """The steps at which a quantity along depth is drawn."""
-
-Numbers = dict[str, float]
-Look = Callable[[Sight], Numbers]
 
 
 # What is read of a run ----------------------------------------------------------------
@@ -90,16 +97,6 @@ def trained(family: str, runs: Path) -> gw.Run:
     return gw.open_run(folder)
 
 
-def sights(run: gw.Run) -> Iterator[Sight]:
-    """Yields the recorded steps as the rules see them."""
-    past, chart = Past(), None
-    for record in run.records():
-        if chart is None or chart.layout != record.layout:
-            chart = Chart(record.layout, run.notes.get("model", {}))
-        with np.errstate(all="ignore"):
-            yield Sight(record, chart, past)
-
-
 def course(run: gw.Run, look: Look) -> dict[str, tuple[list[int], list[float]]]:
     """Returns what a look gives at each step, name by name."""
     found: dict[str, tuple[list[int], list[float]]] = {}
@@ -113,81 +110,15 @@ def course(run: gw.Run, look: Look) -> dict[str, tuple[list[int], list[float]]]:
     return found
 
 
-def of_lines(sight: Sight, values: Any, chosen: Any) -> Numbers:
-    """Returns the values of the chosen weights by address."""
-    return {sight.chart.names[n]: float(values[n]) for n in np.flatnonzero(chosen)}
-
-
-def pull(sight: Sight) -> Numbers:
-    """Gradient times weight of kernels."""
-    return of_lines(sight, sight.pull, sight.chart.kernels)
-
-
-def bias_rms(sight: Sight) -> Numbers:
-    """The size of the gradients of biases."""
-    return of_lines(sight, sight.rms, sight.chart.shifts)
-
-
-def dead(sight: Sight) -> Numbers:
-    """The share of units without a gradient, of layers that end in a ReLU."""
-    units = sight.chart.shifts & sight.chart.rectified
-    return of_lines(sight, sight.zeros, units)
-
-
-def gains(sight: Sight) -> Numbers:
-    """The spread of weights times the root of their inputs."""
-    found = {}
-    for line in np.flatnonzero(sight.chart.plain):
-        name = sight.chart.names[line]
-        if name not in sight.chart.head_weights:
-            inputs = math.prod(sight.chart.fact(name, "shape")[:-1])
-            spread = sight.w[line] / math.sqrt(sight.chart.sizes[line])
-            found[name] = float(spread * math.sqrt(inputs))
-    return found
-
-
-def by_layer(sight: Sight) -> Numbers:
-    """The gradient of each layer over that of the second largest."""
-    squares = np.bincount(sight.chart.owners, np.nan_to_num(sight.g) ** 2)
-    norms = np.sqrt(squares)
-    second = np.sort(norms)[-2]
-    order = list(dict.fromkeys(sight.chart.layers))
-    return {name: float(n / second) for name, n in zip(order, norms, strict=True)}
-
-
-def by_head(sight: Sight) -> Numbers:
-    """Gradient times weight of each head over that of the quietest."""
-    heads = sight.chart.head_kernels.items()
-    pulls = {head: float(np.nansum(sight.pull[lines])) for head, lines in heads}
-    return {f"head '{h}'": n / min(pulls.values()) for h, n in pulls.items()}
-
-
 def in_time(sight: Sight) -> Numbers:
     """The share of elements that hold the gradient at a recurrent layer's input."""
-    flows, found = sight.flows, {}
-    for place, name in enumerate(flows.names):
-        if sight.chart.of_layer(name.partition("@")[0], "feeds_recurrent"):
-            square = flows.mean[place] ** 2 + flows.std[place] ** 2
-            found["input of the recurrent layer"] = flows.mean_abs[place] ** 2 / square
-    return found
-
-
-def slopes(sight: Sight) -> Numbers:
-    """The mean slope of tanh and sigmoid layers over the steepest."""
-    values, found = sight.values, {}
-    for place, name in enumerate(values.names):
-        layer = name.partition("@")[0]
-        steepest = STEEPEST.get(sight.chart.own_activation(layer) or "")
-        if steepest is not None and layer not in sight.chart.heads:
-            mean, std = values.mean[place], values.std[place]
-            top = 1.0 if steepest == 1.0 else mean
-            found[name] = (top - mean**2 - std**2) / steepest
-    return found
+    shares = list(looks.in_time(sight).values())
+    return {"input of the recurrent layer": shares[-1]} if shares else {}
 
 
 def ratios(sight: Sight) -> Numbers:
-    """Update over weight of each kernel."""
-    found = of_lines(sight, sight.ratio, sight.chart.kernels)
+    """Update over weight of each kernel, and their median."""
+    found = looks.ratios(sight)
     return found | {"median": float(np.nanmedian(list(found.values())))}
 
 

@@ -181,6 +181,10 @@ def test_what_no_record_shows_is_found_in_the_weights(
     fit(build(), monitor, steps=steps)
     (finding,) = monitor.findings
     assert (finding.addresses, finding.since) == (("logs",), SICK)
+    (again,) = gw.diagnose(tmp_path)  # of which no record tells
+    assert again.to_json() == finding.to_json()
+    with pytest.raises(gw.UnhealthyError, match="log of zero"):
+        gw.assert_healthy(tmp_path)
 
 
 @pytest.mark.parametrize("copies", [3, 6])
@@ -196,7 +200,7 @@ def test_news_of_a_broken_step_is_told_once(tmp_path, copies, monkeypatch):
     assert SICK < told[0].step < 20
     assert monitor.findings[0].to_json() == told[0].to_json()
     assert len(monitor.findings) == len(gw.open_run(tmp_path).findings) == 1
-    assert len(gw.diagnose(tmp_path)) == 1
+    assert [f.to_json() for f in gw.diagnose(tmp_path)] == [told[0].to_json()]
 
 
 @pytest.mark.parametrize("step", [0, 1])

@@ -167,19 +167,21 @@ def judged(run: Run) -> tuple[Finding, ...]:
     last = int(run.steps[-1]) if len(run.steps) else 0
     doctor.note(run.notes, last)
     directory = str(run.directory)
-    return tuple(
-        replace(_looked_into(finding, run), directory=directory)
-        for finding in doctor.findings
-    )
+    found = _with_autopsies(doctor.findings, run)
+    return tuple(replace(finding, directory=directory) for finding in found)
 
 
-def _looked_into(finding: Finding, run: Run) -> Finding:
-    """What an autopsy found while the training ran, the rules cannot find again."""
-    for told in run.findings:
-        same = told.get("symptom") == finding.symptom == "nonfinite"
-        if same and told.get("step") == finding.step:
-            return Finding.from_dict(told)
-    return finding
+def _with_autopsies(found: list[Finding], run: Run) -> list[Finding]:
+    """What was seen of a NaN while training ran, the rules may not find again.
+
+    An autopsy knows the layer and the cause; and weights that broke between two records
+    are in no record.
+    """
+    told = [Finding.from_dict(kept) for kept in run.findings]
+    broken = [finding for finding in told if finding.symptom == "nonfinite"]
+    if not broken:
+        return found
+    return [*broken, *(f for f in found if f.symptom != "nonfinite")]
 
 
 def _of_gradients(gradients: Any) -> tuple[Finding, ...]:

@@ -71,10 +71,16 @@ def test_an_unrolled_cell_shows_every_step(kind, compiled):
     assert calls == {f"{cell}@{n}" for n in range(1, STEPS + 1)}
     # The last step's output is the layer's output.
     np.testing.assert_allclose(
-        found.to_numpy()[f"{cell}@{STEPS}[0]"], found.to_numpy()["rnn"], rtol=1e-6
+        found.to_numpy()[f"{cell}@{STEPS}[0]"],
+        found.to_numpy()["rnn"],
+        rtol=1e-5,
+        atol=1e-7,
     )
     np.testing.assert_allclose(
-        found.activation(f"{cell}@{STEPS}[0]"), found.activation("rnn"), rtol=1e-6
+        found.activation(f"{cell}@{STEPS}[0]"),
+        found.activation("rnn"),
+        rtol=1e-5,
+        atol=1e-7,
     )
     # The outputs of the other steps are used as states only.
     assert {found.missing[n].cause for n in found.missing} == {"not_on_path"}
@@ -210,7 +216,10 @@ def test_the_inner_layer_of_time_distributed_shows_its_steps():
     assert list(found)[:-1] == [f"each/inner@{n}" for n in range(1, STEPS + 1)]
     for step in range(STEPS):
         np.testing.assert_allclose(
-            found.to_numpy()[f"each/inner@{step + 1}"], whole[:, step], rtol=1e-6
+            found.to_numpy()[f"each/inner@{step + 1}"],
+            whole[:, step],
+            rtol=1e-5,
+            atol=1e-7,
         )
 
 

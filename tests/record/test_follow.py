@@ -115,6 +115,19 @@ def test_reading_may_be_cut_short_and_goes_on(tmp_path, monkeypatch):
     same(heard, tmp_path)
 
 
+def test_a_file_that_was_not_looked_at_is_not_all(tmp_path):
+    """Also where the first one was read to its end, and the time was over then."""
+    for steps in (range(3), range(3, 5)):
+        with RunWriter(tmp_path) as writer:
+            for step in steps:
+                writer.write(record(step))
+    follower, heard = Follower(tmp_path), Heard()
+    assert not follower.tell(heard, seconds=-1)
+    assert sorted(heard.steps) == [0, 1, 2]
+    assert follower.tell(heard, seconds=-1)
+    same(heard, tmp_path)
+
+
 def test_a_torn_record_waits_and_a_damaged_one_ends_the_file(tmp_path):
     """The unfinished end of a file is read when it is whole."""
     with RunWriter(tmp_path) as writer:

@@ -154,14 +154,15 @@ class Follower:
         Files of others are passed over. A record that was cut off at the end of a file
         may be one that is being written: it is looked at again next time.
         """
-        until = time.monotonic() + seconds
+        until, told = time.monotonic() + seconds, False
         for path, size in _sizes(self.directory).items():
             file = self._files.setdefault(path, _File())
             while not file.damaged and file.offset < size:
+                if told and time.monotonic() > until:
+                    return False
                 if not self._slice(path, file, listener):
                     break  # torn, or not finished yet
-                if time.monotonic() > until:
-                    return file.offset >= size
+                told = True
         return True
 
     def _slice(self, path: Path, file: _File, listener: Listener) -> bool:

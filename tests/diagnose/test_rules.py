@@ -367,6 +367,41 @@ def test_a_layer_that_is_left_over_by_a_good_training_does_not_dominate():
     assert not found(change)
 
 
+@pytest.mark.parametrize(
+    ("pace", "mean", "symptom"),
+    [
+        (2e-4, lambda random: 1.0 + 0.1 * random, "small-updates"),
+        (2e-4, lambda random: random, "stuck-loss"),
+        (5e-5, lambda random: 0.3 + random, "small-updates"),
+        (5e-5, lambda random: random, "stuck-loss"),
+        (1e-5, lambda random: random, "small-updates"),
+    ],
+    ids=["alike", "apart", "alike in part", "apart and slow", "apart and still"],
+)
+def test_small_updates_are_told_from_steps_that_cancel(pace, mean, symptom):
+    """Ten times the pace helps where gradients pull the same way; else it cancels."""
+
+    def change(step, columns, totals):
+        stuck(step, columns, totals)
+        random = np.random.default_rng(step).normal(size=len(NAMES))
+        columns["mean"] = mean(random)
+        columns["update_norm"] = pace * columns["weight_norm"]
+
+    assert set(found(change)) == {symptom}
+
+
+@pytest.mark.parametrize(("pace", "is_found"), [(1e-5, True), (9e-5, False)])
+def test_a_loss_that_got_worse_by_chance_does_not_hide_a_slow_pace(pace, is_found):
+    """Weights that moved by a thousandth have not made it a third worse."""
+
+    def change(step, columns, totals):
+        crawling(step, columns, totals)
+        columns["update_norm"] = pace * columns["weight_norm"]
+        totals["loss"] = 1.0 + step / 100
+
+    assert ("small-updates" in found(change)) is is_found
+
+
 def test_a_warm_up_is_not_too_slow():
     """While the learning rate rises, small updates are meant."""
 

@@ -1,5 +1,6 @@
 """The rules: what is seen of a training, step by step, and the signs of a symptom."""
 
+from ._agree import agree as agree
 from ._along_depth import DominatingHead as DominatingHead
 from ._along_depth import DominatingLayer as DominatingLayer
 from ._along_depth import Exploding as Exploding
@@ -20,7 +21,6 @@ from ._in_time import Growing as Growing
 from ._in_time import Noise as Noise
 from ._in_time import StuckLoss as StuckLoss
 from ._in_time import VanishingTime as VanishingTime
-from ._in_time import agree as agree
 from ._rule import NOT as NOT
 from ._rule import Rule as Rule
 from ._rule import Sign as Sign

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._symptoms import SYMPTOMS
+from ._agree import agree
 from ._rule import Rule, Sign, decades, sure
 from ._sight import WINDOW, Sight, median
 
@@ -231,22 +232,6 @@ class Noise(Rule):
                 },
                 confidence=0.85,
             )
-
-
-def agree(sight: Sight) -> float:
-    """Returns how far the mean gradient of recent steps stands out; 1 is chance.
-
-    The mean over its elements is the gradient along one direction, the same at every
-    step. Its mean over steps, squared, over what scatter alone would make of it is 1 if
-    there is nothing but scatter, for whatever scale.
-    """
-    means = np.array(sight.past.means)[:, sight.chart.kernels]
-    if len(means) < 8 or not means.shape[1]:
-        return math.nan
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = len(means) * means.mean(axis=0) ** 2 / means.var(axis=0, ddof=1)
-    found = found[np.isfinite(found)]
-    return float(np.mean(np.minimum(found, 100.0))) if len(found) else math.nan
 
 
 @dataclass

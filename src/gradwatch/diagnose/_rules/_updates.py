@@ -9,10 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ._agree import agree
 from ._rule import Rule, Sign, decades, sure
 from ._sight import Sight, median
 
 _SMALL, _LARGE = 1e-4, 0.2
+_SMALL_ALIKE, _ALIKE = 3e-4, 30.0
+_SMALL_APART, _APART = 3e-5, 3.0
+_UNMOVED = 1e-3
 _BLOWN = 5.0
 _FEW_STEPS = 20
 _WORSE = 0.1
@@ -43,12 +47,32 @@ class SmallUpdates(Rule):
         ratio = _usual_ratio(sight)
         rates = past.last("learning_rate", 8)
         rising = len(rates) > 1 and rates[-1] > rates[0]
-        worse = past.loss.drop < -_WORSE  # then something moves
-        if 0 < ratio < _SMALL and not rising and not worse:
+        # A loss that gets worse moves; but not by weights that hardly did.
+        worse = past.loss.drop < -_WORSE and _moved(sight, ratio) > _UNMOVED
+        small = _small(sight)
+        if 0 < ratio < small and not rising and not worse:
             yield Sign(
                 {"update over weight": ratio, "loss fell by": past.loss.drop},
-                confidence=sure(decades(_SMALL / ratio)),
+                confidence=sure(decades(small / ratio)),
             )
+
+
+def _moved(sight: Sight, ratio: float) -> float:
+    """Returns how far the weights can have gone by now, over their norm."""
+    grown = sight.total("weight_norm") / max(sight.past.first_weight_norm, 1e-30)
+    return max(ratio * (sight.step - sight.past.first_step), abs(grown - 1.0))
+
+
+def _small(sight: Sight) -> float:
+    """Returns below what an update is too small to get anywhere.
+
+    Where gradients pull the same way and the loss stays all the same, it is the pace
+    that is missing. Where they cancel, larger steps would cancel as well.
+    """
+    agreement = agree(sight)
+    if agreement > _ALIKE:
+        return _SMALL_ALIKE
+    return _SMALL_APART if agreement < _APART else _SMALL
 
 
 @dataclass

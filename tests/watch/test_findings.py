@@ -1,7 +1,9 @@
 """While it trains: findings are recorded, told once, and acted upon as was asked."""
 
+import sys
 import time
 import warnings
+from functools import partial
 
 import keras
 import numpy as np
@@ -10,6 +12,7 @@ from keras import layers
 
 import gradwatch as gw
 from gradwatch.diagnose import Doctor
+from gradwatch.monitor._verdict import Verdict
 
 from .models import QUICK
 
@@ -172,6 +175,54 @@ def test_a_function_gets_each_finding_once(tmp_path):
     monitor = gw.GradientMonitor(tmp_path, every=1, on_finding=told.append)
     fit(sick(), monitor)
     assert [finding.symptom for finding in told] == ["vanishing"]
+
+
+def interrupted(call, function, number, meanwhile):
+    """Calls the first; before an instruction of the function in it, does another thing.
+
+    As a second thread would, but at a moment that is chosen. Returns whether there are
+    so many instructions.
+    """
+    seen, before = -1, sys.gettrace()
+
+    def trace(frame, event, argument):
+        nonlocal seen
+        if frame.f_code is not function.__code__:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            seen += 1
+            if seen == number:
+                meanwhile()
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return seen >= number
+
+
+@pytest.mark.parametrize("first", ["keep", "act"])
+def test_what_is_found_while_another_is_acted_on_is_told_once(first):
+    """The rules look on a thread of their own: news may come at any moment."""
+    number, more = 0, True
+    while more:
+        told = []
+        verdict = Verdict(lambda finding, told=told: told.append(finding.step))
+        verdict.keep([gw.Finding("vanishing", step=0)])
+        keep = partial(verdict.keep, [gw.Finding("vanishing", step=1)])
+        act = partial(verdict.act, None)
+        ways = {"keep": (keep, Verdict.keep), "act": (act, Verdict.act)}
+        meanwhile = act if first == "keep" else keep
+        more = interrupted(*ways[first], number, meanwhile)
+        if not more:
+            meanwhile()
+        act()
+        assert told == [0, 1], number
+        number += 1
+    assert number > 10
 
 
 def test_a_second_fit_is_looked_at_anew(tmp_path):

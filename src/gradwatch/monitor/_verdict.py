@@ -64,7 +64,7 @@ class Verdict:
         """Keeps findings, so that they are acted on; returns them."""
         self.findings += new
         if self._on_finding is not None:
-            self._waiting += new
+            self._waiting.extend(new)
         return new
 
     def act(self, model: Any) -> None:
@@ -73,11 +73,13 @@ class Verdict:
         Raises:
             UnhealthyError: If that was asked for.
         """
-        if not self._waiting:
+        new = []
+        while self._waiting:  # one by one: another may come at any moment
+            new.append(self._waiting.pop(0))
+        if not new:
             return
-        new, self._waiting = tuple(self._waiting), []
         if self._on_finding == "raise":
-            raise UnhealthyError(new)
+            raise UnhealthyError(tuple(new))
         for finding in new:
             if callable(self._on_finding):
                 self._on_finding(finding)

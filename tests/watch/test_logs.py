@@ -9,6 +9,7 @@ import pytest
 
 from gradwatch.monitor import GradientMonitor
 from gradwatch.monitor._estimate import Swept, estimate
+from gradwatch.monitor._host import Host
 from gradwatch.record import open_run
 
 from .models import fit, mlp
@@ -133,6 +134,7 @@ def test_an_estimate_grows_with_what_is_read():
 def test_a_run_says_what_it_has_cost_so_far(tmp_path, model, monkeypatch):
     """One whose process is killed has said it; at the end it says it for all."""
     monkeypatch.setattr("gradwatch.monitor._host._SAID_FIRST", 0.0)
+    monkeypatch.setattr("gradwatch.monitor._host._SAID_EVERY", math.inf)
     seen = []
 
     class Look(keras.callbacks.Callback):
@@ -142,11 +144,24 @@ def test_a_run_says_what_it_has_cost_so_far(tmp_path, model, monkeypatch):
 
     monitor = GradientMonitor(tmp_path, every=1)
     fit(model, monitor, Look())
-    assert [cost["records"] for cost in seen] == [1, 1, 1, 1]  # once in ten seconds
+    assert [cost["records"] for cost in seen] == [1, 1, 1, 1]  # not at every step
     assert seen[0]["so_far"] is True
     assert seen[0]["share"] > 0
     assert open_run(tmp_path).overhead["records"] == 4
     assert "so_far" not in open_run(tmp_path).overhead
+
+
+def test_what_is_done_behind_a_step_is_counted_with_the_next_record(tmp_path):
+    """However late it is done: steps between two records do not lose it."""
+    host = Host(tmp_path, 3, False, [])
+    host._behind.seconds += 0.5
+    host.wrote(0.125, 0)
+    assert host.cost.spent == 0
+    host.wrote(0.25, 1)
+    assert host.cost.spent == 0.75
+    host._behind.seconds += 1.0
+    host.wrote(0.25, 1)
+    assert host.cost.spent == 2.0
 
 
 # Trackers leave sockets and old names behind.

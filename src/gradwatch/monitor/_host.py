@@ -81,6 +81,7 @@ class Host:
         self._assembler: Assembler | None = None
         self._latest: Record | None = None
         self._behind = Behind(self._finish)
+        self._counted = 0.0  # of its seconds
         self._watching: Watching | None = None
         self._logs: Any = None
         self._details: list[int] = []
@@ -298,10 +299,13 @@ class Host:
 
     def wrote(self, seconds: float, records: int) -> None:
         """Notes what the host did, and what was done behind it."""
-        behind, self._behind.seconds = self._behind.seconds, 0.0
-        self.cost.wrote(seconds + behind, records)
+        if not records:
+            return  # what was done behind it counts with the next one
+        behind = self._behind.seconds  # only read: the thread adds to it
+        self.cost.wrote(seconds + behind - self._counted, records)
+        self._counted = behind
         now = time.perf_counter()
-        if records and self._writer is not None and now >= self._says_at:
+        if self._writer is not None and now >= self._says_at:
             self._says_at = now + _SAID_EVERY
             self._writer.note("overhead", {**self.cost.report(), "so_far": True})
 

@@ -13,11 +13,14 @@ from gradwatch.record import open_run
 
 from .models import fit, mlp
 
+LONG = 300.0
+"""Seconds that nothing here takes: a bound for what would otherwise wait for ever."""
+
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
     """However busy the machine: nothing waits because it is late."""
-    monkeypatch.setattr("gradwatch.monitor._behind.LATE", 60.0)
+    monkeypatch.setattr("gradwatch.monitor._behind.LATE", LONG)
 
 
 def threads():
@@ -41,7 +44,7 @@ def test_closing_does_what_waits_and_ends_the_thread():
     gate, done, others = threading.Event(), [], threads()
 
     def job(number):
-        gate.wait(10)
+        gate.wait(LONG)
         done.append(number)
 
     behind = Behind(job)
@@ -63,7 +66,7 @@ def test_the_thread_itself_may_close():
     gate, done = threading.Event(), []
 
     def job(number):
-        gate.wait(10)
+        gate.wait(LONG)
         if number == 0:
             behind.close()
         done.append(number)
@@ -73,13 +76,13 @@ def test_the_thread_itself_may_close():
         behind.put(number)
     (thread,) = (t for t in threads() if t is behind._running[0])
     gate.set()
-    thread.join(10)
+    thread.join(LONG)
     assert not thread.is_alive()
     assert done == list(range(WAITING + 1))
 
 
-def has_to_wait(behind, gate):
-    """Whether one who brings a job waits for those before, until the gate opens."""
+def brings(behind, gate, *, waits):
+    """One more job is brought while the gate is shut; whether that waits is known."""
     brought = threading.Event()
 
     def bring():
@@ -87,32 +90,33 @@ def has_to_wait(behind, gate):
         brought.set()
 
     threading.Thread(target=bring).start()
-    waits = not brought.wait(0.3)
+    # Who need not wait is waited for, however busy the machine. Who must wait is not
+    # done after any time: a moment is enough to see one who does not.
+    assert brought.wait(0.3 if waits else LONG) is not waits
     gate.set()
-    assert brought.wait(10)
+    assert brought.wait(LONG)
     behind.close()
-    return waits
 
 
 def test_who_brings_more_than_may_wait_waits():
     """A slow disk slows the training down; it does not fill the memory."""
     gate = threading.Event()
-    behind = Behind(lambda number: gate.wait(10))
+    behind = Behind(lambda number: gate.wait(LONG))
     for number in range(WAITING + 1):
         behind.put(number)
-    assert has_to_wait(behind, gate)
+    brings(behind, gate, waits=True)
 
 
 @pytest.mark.parametrize("late", [True, False])
 def test_who_comes_when_a_job_is_late_waits(monkeypatch, late):
     """A process that is killed loses the last second, not the last jobs."""
     gate = threading.Event()
-    behind = Behind(lambda number: gate.wait(10))
+    behind = Behind(lambda number: gate.wait(LONG))
     behind.put(0)
     behind.put(1)
     if late:
         monkeypatch.setattr("gradwatch.monitor._behind.LATE", -1.0)
-    assert has_to_wait(behind, gate) is late
+    brings(behind, gate, waits=late)
 
 
 def test_a_job_that_fails_is_the_last():
@@ -169,7 +173,7 @@ def test_what_waits_keeps_its_names(tmp_path, monkeypatch):
     gate, record = threading.Event(), Assembler.record
 
     def held(*given):
-        gate.wait(30)
+        gate.wait(LONG)
         return record(*given)
 
     monkeypatch.setattr(Assembler, "record", held)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,9 @@ NO_BROWSER = (
     "NO BROWSER: the Gradients tab and the report are NOT tested. Install Chromium "
     "(Debian: `apt-get install chromium`), or point CHROMIUM at one."
 )
+
+PATIENCE = 180
+"""Seconds that nothing takes here, also where two cores do the work of ten."""
 
 # The pages know nothing of backends: once is enough.
 if os.environ.get("KERAS_BACKEND", "tensorflow") != "tensorflow":
@@ -58,7 +62,9 @@ def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        browser = playwright.chromium.launch(
+            executable_path=path, args=FLAGS, timeout=1000 * PATIENCE
+        )
         yield browser
         browser.close()
 
@@ -101,7 +107,7 @@ def open_page(browser):
             context = browser.new_context(**options)
             stack.callback(context.close)
             page = context.new_page()
-            page.set_default_timeout(30_000)
+            page.set_default_timeout(1000 * PATIENCE)
             watched = Watched(page, home)
             opened.append(watched)
             page.goto(url)
@@ -126,20 +132,21 @@ def tensorboard(*args):
     """A TensorBoard process, as a user starts it; gives its address."""
     command = [sys.executable, "-c", START, "--port", "0", "--host", "127.0.0.1"]
     command += ["--reload_interval", "1", *map(str, args)]
-    with tempfile.TemporaryFile("w+") as said:
-        process = subprocess.Popen(command, stdout=said, stderr=said)
+    with tempfile.TemporaryDirectory() as place:
+        # Read by a name, not by what the process writes to: they would share a place.
+        said = Path(place) / "said"
+        with said.open("w") as file:
+            process = subprocess.Popen(command, stdout=file, stderr=file)
         try:
             address = None
             while address is None and process.poll() is None:
                 time.sleep(0.05)
-                said.seek(0)
-                address = re.search(r" at (http://\S+)", said.read())
-            said.seek(0)
-            assert address, said.read()
+                address = re.search(r" at (http://\S+)\s", said.read_text())
+            assert address, said.read_text()
             yield address[1]
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(PATIENCE)
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,13 @@ from gradwatch.show._format import number, percent
 from gradwatch.show.report import write_report
 
 from .made_up import AT, EVIL
-from .test_tab import colours, shown, wait_for, wait_for_colour
+from .test_tab import (
+    shown,
+    wait_for,
+    wait_for_colour,
+    wait_for_labels,
+    wait_for_picture,
+)
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -37,12 +43,7 @@ def test_findings_come_first_and_charts_appear(page):
     assert "1.1 % of the training time" in text
     wait_for(page, "() => document.querySelectorAll('.heat').length === 2")
     for selector in (".heat", ".flow canvas", ".histogram canvas", ".plot canvas"):
-        wait_for(
-            page,
-            "([it]) => document.querySelector(it)?.width > 10",
-            selector,
-        )
-        assert colours(page, selector) > 8
+        wait_for_picture(page, selector)
     wait_for_colour(page, "#C1121F")
 
 
@@ -51,7 +52,8 @@ def test_numbers_are_those_of_the_run(page, runs):
     records = runs[1]["sick"]
     wait_for(
         page,
-        "() => document.querySelectorAll(\"[data-quantity='norm']\").length === 2",
+        "() => { const two = document.querySelectorAll(\"[data-quantity='norm']\");"
+        " return two.length === 2 && [...two].every((it) => it.textContent !== '—'); }",
     )
     row = records[-1].rows[0]
     assert page.locator("[data-quantity='norm']").first.inner_text() == number(
@@ -87,13 +89,14 @@ def test_a_name_that_looks_like_html_is_text(page):
     page.click("summary >> nth=0")
     assert f"{EVIL}/kernel" in page.inner_text(".layers >> nth=0")
     page.fill("#gw-filter", "onerror")
-    wait_for(page, "() => document.querySelectorAll('.labels button').length === 2")
+    wait_for_labels(page, 2)
     title = page.locator(".labels button").first.get_attribute("title")
     assert title == f"{EVIL}/kernel"
 
 
 def test_it_prints(page, tmp_path):
     """Light, in one column, charts and all, on a few pages."""
+    wait_for_picture(page)
     page.emulate_media(color_scheme="dark")
     page.evaluate(
         """() => window.addEventListener("beforeprint", () => {

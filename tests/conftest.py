@@ -8,12 +8,18 @@ import pytest
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 
 import keras
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 BACKENDS = ("tensorflow", "jax", "torch")
 
-# A first call compiles for seconds, which says nothing about the code under test.
-settings.register_profile("gradwatch", deadline=None, print_blob=True)
+# A first call compiles for seconds, and a busy machine takes its time to draw examples:
+# neither says anything about the code under test.
+settings.register_profile(
+    "gradwatch",
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("gradwatch")
 
 

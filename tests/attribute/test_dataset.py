@@ -2,6 +2,7 @@
 
 import functools
 import json
+import math
 import re
 import warnings
 
@@ -314,6 +315,7 @@ def test_numbers_that_are_not_finite_are_counted_and_do_not_end_it(tmp_path):
 
 def test_progress_is_told_where_somebody_looks(tmp_path, capsys, monkeypatch):
     """Nothing in a pipe; lines if asked for; a bar in a terminal."""
+    monkeypatch.setattr("gradwatch.attribute._dataset._progress.SECONDS", math.inf)
     made(tmp_path / "a.npz")
     made(tmp_path / "b.npz", progress=False)
     said = capsys.readouterr()

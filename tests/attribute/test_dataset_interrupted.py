@@ -177,7 +177,7 @@ def test_a_killed_process_costs_the_batch_in_hand(tmp_path, whole):
         env={**os.environ, "PYTHONPATH": str(tests.parent / "src")},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.stdout.split() == ["-9"] * 3, done.stderr

@@ -25,7 +25,7 @@ def command(*arguments, **env):
         env={**os.environ, "PYTHONPATH": str(SOURCE), **env},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
 

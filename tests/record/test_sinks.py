@@ -172,7 +172,7 @@ def finished_run(path):
 
     `finish` of wandb 0.31 may return a moment before its own process has written them.
     """
-    for _ in range(300):
+    for _ in range(3000):
         found = list(wandb_records(path))
         if any(each.HasField("exit") for each in found):
             return found
@@ -208,6 +208,9 @@ def test_wandb_offline_records_every_number(tmp_path, monkeypatch):
     """Read back from the file that `wandb sync` would upload."""
     pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_SILENT", "true")
+    # On a busy machine its process takes longer to start than it is given.
+    monkeypatch.setenv("WANDB__SERVICE_WAIT", "300")
+    monkeypatch.setenv("WANDB_INIT_TIMEOUT", "300")
     for name in ("DIR", "CACHE_DIR", "CONFIG_DIR", "DATA_DIR"):
         monkeypatch.setenv(f"WANDB_{name}", str(tmp_path))
     feed(WandbSink(project="demo", dir=str(tmp_path), mode="offline"))

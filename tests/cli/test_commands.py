@@ -18,6 +18,7 @@ Y = X.sum(axis=1, keepdims=True)
 
 
 def train(directory, x):
+    keras.utils.set_random_seed(0)  # whichever test is the first to ask for it
     inputs = keras.Input((3,))
     outputs = layers.Dense(1, name="out")(layers.Lambda(ops.log, name="logs")(inputs))
     model = keras.Model(inputs, outputs)

@@ -15,7 +15,7 @@ from ..show.live import follow
 from ._shapes import SHAPES, draw_shapes
 
 DEPTH = 8
-_WAIT = 10.0  # seconds that the view may take to show the end
+_WAIT = 60.0  # seconds that the view may take to show the end, on a busy machine
 
 
 def build_network(*, faulty: bool) -> Any:

@@ -21,6 +21,7 @@ INSPECT = [
     (f"{SMALL} --data {{}}/no.npz", "which does not exist"),
     (f"{SMALL} --data {{}}/directory", "a directory"),
     (f"{SMALL} --data {{}}/words.npz", "which NumPy cannot read"),
+    (f"{SMALL} --data {{}}/small.keras", "which NumPy cannot read"),
     (f"{SMALL} --data {{}}/objects.npz", "which holds Python objects"),
     (f"{SMALL} --data {{}}/nothing.npz", "which is empty"),
     (f"{SMALL} --data {{}}/short.npz", "'x' has 4, 'y' has 3"),
@@ -75,6 +76,17 @@ def test_inspect_refuses(gradwatch, files, line, told):
     """Data that do not fit, targets and names that there are not."""
     line = line.replace("{}", str(files.root))
     refused(gradwatch("inspect", *line.split()), told)
+
+
+def test_data_that_do_not_fit_a_sequential_are_told_as_those_of_any_model(
+    gradwatch, files, tmp_path
+):
+    """It has no `input`; what it takes is known all the same."""
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    model.save(tmp_path / "plain.keras")
+    line = ("inspect", tmp_path / "plain.keras", "--target", "mean", "--data")
+    refused(gradwatch(*line, files.root / "x.npy"), "which takes (batch, 3)")
+    refused(gradwatch(*line, files.root / "towers.npz"), "1 input as `x`, or by name")
 
 
 @pytest.mark.parametrize(("line", "told"), ATTRIBUTE)

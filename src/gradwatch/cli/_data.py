@@ -103,7 +103,10 @@ def _arrays(path: str) -> dict[str, np.ndarray]:
         if isinstance(found, np.ndarray):
             return {"x": found}
         with found:
+            # Any other zip file, such as a model, opens as well: it holds bytes.
             arrays = {name: found[name] for name in found.files}
+            if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+                raise ValueError("not arrays")
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         objects = "Object arrays" in str(error)
         what = "which holds Python objects" if objects else "which NumPy cannot read"
@@ -139,6 +142,10 @@ def _inputs(path: str, own: Mapping[str, np.ndarray], model: Any) -> Any:
 
 def _expected(model: Any) -> Any:
     """Returns the inputs of the model in their structure; None if it has no graph."""
+    import keras
+
+    if isinstance(model, keras.Sequential):  # which has no `input` of its own
+        return model.inputs[0] if model.inputs else None
     try:
         return model.input
     except (AttributeError, ValueError):

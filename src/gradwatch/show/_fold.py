@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from rich.cells import cell_len
 
@@ -16,7 +17,8 @@ def fold(names: Iterable[str], width: int) -> dict[str, str]:
     The middle goes first: the start of an address says where, its end says what. All
     names are cut at the same place, the one nearest the middle that keeps them apart.
     Where there is no such place each is cut where no other name fits what is left of
-    it, and a name without such a place stays whole (a table wraps it).
+    it; a name without such a place in the middle of each of its parts; and one that
+    another fits even so stays whole (a table wraps it).
 
     Example:
     >>> list(fold(["encoder/block_1/kernel", "encoder/block_2/kernel"], 16).values())
@@ -33,13 +35,19 @@ def fold(names: Iterable[str], width: int) -> dict[str, str]:
             return {name: (shown | cuts[-1])[name] for name in names}
     counts = [Counter(trial.values()) for trial in cuts]
     taken = set(shown.values())
+    all_long = "\n".join(long)
     for name in long:
         alone = (
             trial[name]
             for trial, count in zip(cuts, counts, strict=True)
             if count[trial[name]] == 1 and trial[name] not in taken
         )
-        shown[name] = next(alone, name)
+        in_parts = (
+            text
+            for text in _in_parts(name, width)
+            if text not in taken and len(_fitting(text, all_long)) == 1
+        )
+        shown[name] = next(alone, None) or next(in_parts, name)
         taken.add(shown[name])
     return {name: shown[name] for name in names}
 
@@ -55,6 +63,29 @@ def cut(name: str, head: int, width: int) -> str:
     while cell_len(name[end - 1 :]) <= width - 1 - cell_len(name[:start]):
         end -= 1
     return name[:start] + ELLIPSIS + name[end:]
+
+
+def middle(name: str, width: int) -> str:
+    """Returns the name in `width` cells: whole, or with an ellipsis in its middle."""
+    return name if cell_len(name) <= width else cut(name, (width - 1) * 2 // 5, width)
+
+
+def _in_parts(name: str, width: int) -> Iterator[str]:
+    """Yields the name with its long parts cut, as little as fits and then more."""
+    *path, own = name.split("/")
+    for whole in (True, False):  # the last part says what it is, and is short
+        for cells in range(width, 2, -1):
+            last = own if whole else middle(own, cells)
+            text = "/".join([*(middle(part, cells) for part in path), last])
+            if cell_len(text) <= width:
+                yield text
+
+
+def _fitting(text: str, names: str) -> list[str]:
+    """Returns the lines among `names` that what is left of a name may stand for."""
+    gap = ".*" if text.count(ELLIPSIS) == 1 else "[^/\\n]*"
+    pattern = gap.join(map(re.escape, text.split(ELLIPSIS)))
+    return re.findall(f"^{pattern}$", names, re.MULTILINE)
 
 
 def _heads(width: int) -> list[int]:

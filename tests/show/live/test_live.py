@@ -322,6 +322,24 @@ def test_a_name_is_text_and_nothing_else(tmp_path, name):
     assert "\x1b" not in console.file.getvalue()
 
 
+@pytest.mark.parametrize("width", [60, 80])
+def test_no_two_of_long_addresses_end_where_they_differ(tmp_path, width):
+    """An address is folded in its middle, however much of it others share."""
+    names = [
+        f"encoder_stage_with_a_long_name_{a}/sub_{b}/projection_layer_name_{b}/{kind}"
+        for a in range(3)
+        for b in range(3)
+        for kind in ("kernel", "bias")
+    ]
+    with RunWriter(tmp_path / "run") as writer:
+        write(writer, layout_of(*names), range(3))
+    text = shown(tmp_path / "run", width, 40)
+    first = [line.split("  ")[0] for line in text.splitlines()[5:23]]
+    assert [name.rpartition("/")[2] for name in first] == ["kernel", "bias"] * 9
+    if width == 80:
+        assert len(set(first)) == 18
+
+
 def test_a_terminal_that_knows_ascii_only_is_served(run):
     """Bars and signs become letters, cell for cell."""
     file = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
@@ -530,6 +548,21 @@ def test_what_it_has_cost_so_far_is_shown_and_is_no_end(tmp_path):
         write(writer, layout_of("a/kernel"), range(3, 5))
         ended(writer)
     assert "ended" in shown(tmp_path / "run", 100, 30)
+
+
+def test_a_training_without_a_record_is_not_waited_for(tmp_path):
+    """It says what it was and that it is over at once, in one event."""
+    with RunWriter(tmp_path / "run") as writer:
+        writer.note("run", {"model": "mlp"})
+        ended(writer)
+    text = shown(tmp_path / "run", 300)
+    assert "■ ended" in text
+    assert "run' has no record." in text
+    assert "Waiting" not in text
+    console = pipe()
+    stop = Stop(lambda: None)
+    assert follow(tmp_path / "run", console=console, stop=stop) == "ended"
+    assert "the training ended; no step was recorded." in console.file.getvalue()
 
 
 # refused ------------------------------------------------------------------------------

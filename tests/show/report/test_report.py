@@ -90,6 +90,30 @@ def test_one_step_is_too_little_to_judge(short, well):
     assert enough == [False, True]
 
 
+@pytest.mark.parametrize("format", ["html", "md", "json"])
+def test_a_run_without_a_record_is_reported(tmp_path, well, format):
+    """A training that ended before the first step that was due is no error."""
+    with RunWriter(tmp_path / "runs" / "never") as writer:
+        writer.note("run", {"model": "mlp"})
+    for runs in ([tmp_path / "runs" / "never"], [well, tmp_path / "runs" / "never"]):
+        text = report(runs, format)
+        if format != "json":
+            assert "0 recorded steps are too little to judge" in text
+
+
+def test_a_bar_is_spelled_out_only_where_it_would_end_a_cell(tmp_path):
+    """In a list, a backslash in code is shown: the address would be another one."""
+    name = "a|b/kernel"
+    with RunWriter(tmp_path / "run") as writer:
+        layout = Layout((name,), ("weight",), (6,))
+        writer.write(Record(0, layout, rows_at(0, 1), None, {}))
+        found = {"symptom": "frozen", "addresses": [name], "since": 0, "step": 0}
+        writer.finding(0, found)
+    text = report([tmp_path / "run"], "md")
+    assert "   - Where: `a|b/kernel`\n" in text
+    assert "\n| `a\\|b/kernel` |" in text
+
+
 def test_it_is_said_who_judged(run, well):
     """The monitor while it trained; or the report, where nothing was recorded."""
     assert "| judged | while it trained | now, for this report |" in report([run, well], "md")  # fmt: skip # noqa: E501

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ..._errors import counted
 from .._cells import MOSTLY_ZERO
-from .._fold import fold
+from .._fold import fold, middle
 from .._format import number, percent, printable
 from ..palette import GREEN, TONES, VERMILION
 from ._lines import (
@@ -174,7 +174,8 @@ def _table(recent: Recent, lines: Sequence[Line], width: int) -> Table:
         table.add_column(head, width=size, justify="right", no_wrap=True)
     table.add_column("state", width=last, no_wrap=True, overflow="ellipsis")
     for row, line in enumerate(lines):
-        cells = [Text(folded[names[row]], no_wrap=True, overflow="ellipsis")]
+        # A line has no room to wrap: at worst two addresses look alike.
+        cells = [Text(middle(folded[names[row]], name), no_wrap=True)]
         cells += [sparks[row]] if sparks is not None else []
         cells += [
             Text(words[row], _style(head, line), no_wrap=True)

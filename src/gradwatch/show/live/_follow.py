@@ -83,7 +83,8 @@ def follow(
     if once:
         while not run.look():
             pass
-        console.print(Picture(str(place), run.recent, run.notice, _tall(console)))
+        notice = run.notice if run.recent.steps else run.nothing
+        console.print(Picture(str(place), run.recent, notice, _tall(console)))
         return "once"
     watched = console.is_terminal and not console.is_dumb_terminal
     seen = _Screen(console, run) if watched else _Lines(console, run)
@@ -120,11 +121,16 @@ class _Followed:
                 everything = True
         if said:
             self._damage = str(said[-1].message)
-        waiting = "" if self.recent.steps else self._waits_for
+        waiting = "" if self.recent.steps or self.over else self._waits_for
         self.notice = trouble or self._damage or waiting
         if everything:
             self.recent.arrived()
         return everything
+
+    @property
+    def nothing(self) -> str:
+        """What to say of a run without a record to whoever does not wait for one."""
+        return self._damage or f"{str(self.place)!r} has no record."
 
     @property
     def _waits_for(self) -> str:
@@ -223,6 +229,8 @@ def _tall(console: Console) -> int:
 def _farewell(run: _Followed, why: Why) -> str:
     recent, name = run.recent, printable(str(run.place))
     found = counted(len(recent.findings), "finding")
+    if why == "ended" and not recent.steps:
+        return f"{name}: the training ended; no step was recorded."
     if why == "ended":
         return f"{name}: the training ended after step {_last(recent)}; {found}."
     how = "interrupted" if why == "interrupted" else "stopped looking"
@@ -232,4 +240,4 @@ def _farewell(run: _Followed, why: Why) -> str:
 
 
 def _last(recent: Recent) -> str:
-    return f"{recent.steps[-1]:,}" if recent.steps else "0"
+    return f"{recent.steps[-1]:,}"

@@ -105,10 +105,15 @@ class Recent:
         self.findings.append({**finding, "step": step})
 
     def note(self, key: str, facts: dict[str, Any]) -> None:
-        """Keeps facts of the run. What watching cost in all is said when it is over."""
+        """Keeps facts of the run. What watching cost in all is said when it is over.
+
+        A training that comes after it says what it is, too. But one that is over before
+        its first record says both at once.
+        """
         self.notes[key] = facts
         over = key == "overhead" and not facts.get("so_far")
-        self.ended = over or (self.ended and key not in ("run", "overhead"))
+        again = key == "overhead" or (key == "run" and bool(self.steps))
+        self.ended = over or (self.ended and not again)
 
     # the pace -------------------------------------------------------------------------
 

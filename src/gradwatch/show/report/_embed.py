@@ -30,6 +30,7 @@ from ._told import Told
 _CELLS = 380_000  # of all heat maps: about a megabyte on disk
 _COUNTS = 900_000  # of all histograms: most are zero
 _ALARMS = 7  # NaN and the infinities
+_NONE = np.zeros(0)  # the steps of a run that has no record
 
 
 def embedded(runs: Sequence[Told]) -> str:
@@ -42,7 +43,7 @@ def embedded(runs: Sequence[Told]) -> str:
         table = told.table
         found = facts_of(told.name, table)
         spans.append(_heats(f"{place}/", table, count, arrays))
-        found["records"] = int((arrays[f"{place}/steps/first"] >= 0).sum())
+        found["records"] = int((arrays.get(f"{place}/steps/first", _NONE) >= 0).sum())
         found["notes"] = {}  # they stand in the page
         facts.append(found)
         _curves(f"{place}/curves/", table, count, arrays)

@@ -35,7 +35,7 @@ def _lines(runs: Sequence[Told], title: str) -> Iterator[str]:
     yield "## What was trained"
     yield ""
     keys = list(dict.fromkeys(key for told in runs for key in told.trained))
-    yield "| | " + " | ".join(_code(told.name) for told in runs) + " |"
+    yield "| | " + " | ".join(_cell(told.name) for told in runs) + " |"
     yield "| --- |" + " --- |" * len(runs)
     for key in keys:
         cells = (_text(told.trained.get(key, "—")) for told in runs)
@@ -80,7 +80,7 @@ def _layers(layers: Sequence[Layer]) -> Iterator[str]:
         norms = (number(n) for n in (layer.first, layer.last, layer.largest))
         bad = counted(layer.bad, "record") if layer.bad else "—"
         cells = (*norms, number(layer.ratio), percent(layer.zeros), bad)
-        yield f"| {_code(layer.name)} | " + " | ".join(cells) + " |"
+        yield f"| {_cell(layer.name)} | " + " | ".join(cells) + " |"
 
 
 def _prose(text: str) -> str:
@@ -100,8 +100,13 @@ def _text(text: str) -> str:
 
 def _code(text: str) -> str:
     """Returns a name as code: not even HTML is anything else in there."""
-    text = printable(text).replace("|", "\\|")
+    text = printable(text)
     most = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * (most + 1)
     space = " " if most else ""
     return f"{fence}{space}{text}{space}{fence}"
+
+
+def _cell(text: str) -> str:
+    """As `_code`, in a table: only there a bar ends something, even in code."""
+    return _code(text).replace("|", "\\|")

@@ -102,7 +102,7 @@ export class App {
       this.runs = runs;
       this.quantities = quantities;
       this.state.run = begin;
-      if (this.options.report && runs.length > 1) this.state.other = runs[1];
+      if (this.options.report) this.state.other = runs.find((run) => run !== begin) ?? null;
     } catch (error) {
       this.failed(error);
     }
@@ -255,7 +255,8 @@ export class App {
       this.rows = rowsOf(a, b, state.kind, state.filter, state.grouped);
     }
     if (this.row < 0) {
-      state.line = this.rows[0]?.names[0] ?? null;
+      const own = this.rows.find((row) => row.a.some((line) => line >= 0));
+      state.line = (own ?? this.rows[0])?.names[0] ?? null;
       this.ask();
     }
   }
@@ -272,6 +273,10 @@ export class App {
   private showEmpty(a: Facts | null): void {
     if (this.runs.length && !a) {
       replace(this.empty, el("p", { class: "quiet" }, "Reading the run…"));
+      return;
+    }
+    if (a && !this.source.live) {
+      replace(this.empty, el("h2", {}, "Nothing was recorded"));
       return;
     }
     const code = 'model.fit(x, y, callbacks=[gw.GradientMonitor("runs/a")])';

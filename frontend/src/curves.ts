@@ -1,6 +1,6 @@
 // The global norm and its kin over the steps, with clipping and findings marked.
 import uPlot from "uplot";
-import type { Range } from "./axis";
+import { powers, ticks, type Range } from "./axis";
 import { el } from "./dom";
 import { count, number, power } from "./format";
 import type { Theme } from "./palette";
@@ -152,6 +152,8 @@ export class CurvesChart {
           ticks: { show: false },
           size: view.left,
           gap: 6,
+          splits: (_u, _axis, low, high) => levels(low, high),
+          filter: (_u, at) => at,
           values: (_u, at) => labels(at),
         },
       ],
@@ -316,13 +318,23 @@ function room(low: number | null, high: number | null): [number, number] {
   return [low / space, high * space];
 }
 
+/** Where the log axis has lines: powers of ten, or round numbers where there are too few. */
+export function levels(low: number, high: number): number[] {
+  const [from, to] = [Math.log10(low), Math.log10(high)];
+  const decades = powers(from, to, 6).map((exponent) => 10 ** exponent);
+  if (decades.length > 2) return decades;
+  const round = powers(Math.floor(from), to, Infinity)
+    .flatMap((exponent) => [1, 2, 5].map((digit) => Number(`${digit}e${exponent}`)))
+    .filter((value) => value >= low && value <= high);
+  return round.length > 2 ? round : ticks(low, high, 4);
+}
+
 function labels(at: number[]): string[] {
-  const decades = at.filter((v) => v && Number.isInteger(round(Math.log10(v))));
-  return at.map((v) => {
-    if (!v) return "";
-    const exponent = round(Math.log10(v));
-    if (Number.isInteger(exponent)) return power(exponent);
-    return decades.length < 2 && at.length < 12 ? number(v, 2) : "";
+  const exponents = at.map((value) => round(Math.log10(value)));
+  if (exponents.every(Number.isInteger)) return exponents.map(power);
+  return at.map((value) => {
+    const short = Number(value.toPrecision(2));
+    return short >= 1e-4 && short < 1e5 ? String(short) : short.toExponential().replace("+", "");
   });
 }
 

@@ -1,7 +1,7 @@
 // Gradient flow along depth at one step: the mean of |g|, and a bar up to the largest.
 import { drawPowers, FONT } from "./axis";
 import { el, sharp } from "./dom";
-import { fold } from "./format";
+import { foldAll } from "./format";
 import { BLUE, GREEN, ORANGE, SKY, type Theme } from "./palette";
 import { blocksOf, type Row } from "./rows";
 import { MEASURED, type Kind, type Moment } from "./source";
@@ -169,6 +169,7 @@ export class FlowChart {
     const blocks = found.length
       ? found
       : names.map((label, i) => ({ label, first: i, last: i }));
+    const folded = foldAll(blocks.map(({ label }) => label), 11);
     const half = box.width / rows.length / 2;
     context.font = FONT;
     context.textBaseline = "middle";
@@ -192,7 +193,7 @@ export class FlowChart {
       } else {
         context.rotate(-Math.PI / 5);
         context.textAlign = "right";
-        context.fillText(fold(label, 11), 0, 4);
+        context.fillText(folded[i], 0, 4);
       }
       context.restore();
     });

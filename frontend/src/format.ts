@@ -47,8 +47,31 @@ export function printable(text: string): string {
 
 /** Fits an address into so many characters: what is left out is in its middle. */
 export function fold(text: string, width: number): string {
-  text = printable(text);
+  return cut(printable(text), Math.floor((width - 1) * 0.4), width);
+}
+
+/** As `fold`, of names that stand side by side: cut where they can be told apart. */
+export function foldAll(texts: string[], width: number): string[] {
+  const shown = texts.map(printable);
+  const all = [...new Set(shown)];
+  const best = Math.floor((width - 1) * 0.4);
+  const heads = [...Array(width).keys()].sort((a, b) => Math.abs(a - best) - Math.abs(b - best));
+  const apart = heads.find((head) => new Set(all.map((t) => cut(t, head, width))).size === all.length);
+  return shown.map((t) => (apart === undefined ? inParts(t, width) : cut(t, apart, width)));
+}
+
+function cut(text: string, head: number, width: number): string {
   if (text.length <= width) return text;
-  const tail = Math.ceil((width - 1) * 0.6);
-  return `${text.slice(0, Math.max(0, width - 1 - tail))}…${text.slice(text.length - tail)}`;
+  return `${text.slice(0, head)}…${text.slice(text.length - (width - 1 - head))}`;
+}
+
+/** Each long part of an address is folded; the last one says what it is, and stays. */
+function inParts(text: string, width: number): string {
+  const path = text.split("/");
+  const last = path.pop() ?? "";
+  for (let size = width; size > 2; size--) {
+    const folded = [...path.map((part) => fold(part, size)), last].join("/");
+    if (folded.length <= width) return folded;
+  }
+  return fold(text, width);
 }

@@ -40,6 +40,7 @@ export class HeatMap {
   readonly root: HTMLElement;
   private canvas: HTMLCanvasElement;
   private over: HTMLCanvasElement;
+  private steps: HTMLCanvasElement;
   private view: HeatView | null = null;
   private painted: Painted | null = null;
   private paintedOf: unknown[] = [];
@@ -55,7 +56,9 @@ export class HeatMap {
       "aria-roledescription": "heat map",
     });
     this.over = el("canvas", { class: "over", "aria-hidden": "true" });
-    this.root = el("div", { class: "heatbox" }, this.canvas, this.over);
+    // By itself: of a map that scrolls, the steps stay in sight.
+    this.steps = el("canvas", { class: "steps", "aria-hidden": "true" });
+    this.root = el("div", { class: "heatbox" }, this.canvas, this.over, this.steps);
     this.listen();
   }
 
@@ -96,7 +99,7 @@ export class HeatMap {
     const { theme, cells, rowHeight } = view;
     const height = view.rows * rowHeight;
     this.root.style.height = `${height + AXIS}px`;
-    const context = sharp(this.canvas, this.width, height + AXIS);
+    const context = sharp(this.canvas, this.width, height);
     if (cells) {
       const key = [cells, view.scale, theme];
       if (key.some((part, i) => part !== this.paintedOf[i])) {
@@ -115,8 +118,22 @@ export class HeatMap {
       }
       this.alarms(context, cells, rowHeight, theme);
     }
-    drawSteps(context, view.range, 0, this.width, height, theme);
+    this.drawAxis();
     this.drawOver();
+  }
+
+  private drawAxis(): void {
+    const { range, step, theme } = this.view!;
+    const context = sharp(this.steps, this.width, AXIS);
+    drawSteps(context, range, 0, this.width, 0, theme);
+    const x = step === null ? -1 : this.xAt(step + 0.5);
+    if (x < -1 || x > this.width + 1) return;
+    context.fillStyle = theme.accent;
+    context.beginPath();
+    context.moveTo(x - 4, 6);
+    context.lineTo(x + 4, 6);
+    context.lineTo(x, 0);
+    context.fill();
   }
 
   /** What is not finite is seen at any zoom: at least four pixels, and its own sign. */
@@ -155,7 +172,7 @@ export class HeatMap {
     // On paper a canvas hides what is below it, so both share one there.
     const context = this.printing
       ? this.canvas.getContext("2d")!
-      : sharp(this.over, this.width, height + AXIS);
+      : sharp(this.over, this.width, height);
     const heat = view.cells?.heat;
     const bucket = heat ? (this.xAt(heat.high) - this.xAt(heat.low)) / heat.buckets : 0;
     for (const mark of view.marks) {
@@ -172,12 +189,6 @@ export class HeatMap {
         const gap = view.row >= 0 ? view.row * rowHeight : height;
         line(context, x, 0, gap, theme);
         line(context, x, gap + rowHeight, height - gap - rowHeight, theme);
-        context.fillStyle = theme.accent;
-        context.beginPath();
-        context.moveTo(x - 4, height + 6);
-        context.lineTo(x + 4, height + 6);
-        context.lineTo(x, height);
-        context.fill();
       }
     }
     if (view.row >= 0) {

@@ -1,6 +1,6 @@
 // The names beside the heat map: of each row, or of blocks where rows are thin.
 import { el, replace } from "./dom";
-import { fold, printable } from "./format";
+import { foldAll, printable } from "./format";
 import { blocksOf, type Row } from "./rows";
 
 const LEAST_HEIGHT = 11;
@@ -36,9 +36,14 @@ export class RowLabels {
       free = middle + 5.5;
       return true;
     });
-    return spaced.map(({ label, first, last }) => {
+    const counts = spaced.map(({ first }) => {
+      const many = rows[first].names.length;
+      return each && many > 1 ? ` (${many})` : "";
+    });
+    const room = 30 - Math.max(0, ...counts.map((many) => many.length));
+    const folded = foldAll(spaced.map(({ label }) => label), room);
+    return spaced.map(({ label, first, last }, i) => {
       const row = rows[first];
-      const many = each && row.names.length > 1 ? ` (${row.names.length})` : "";
       const button = el(
         "button",
         {
@@ -49,7 +54,7 @@ export class RowLabels {
           "data-row": first,
           onclick: () => this.pick(row.names[0]),
         },
-        fold(label, 30 - many.length) + many,
+        folded[i] + counts[i],
       );
       const tall = Math.max(12, (last - first + 1) * rowHeight);
       button.style.top = `${((first + last + 1) / 2) * rowHeight - tall / 2}px`;

@@ -34,7 +34,7 @@ export class MomentCard {
   private flow: FlowChart;
   private histogram: HistogramChart;
   private histogramTitle = el("h2", {}, "Histogram");
-  private histogramNone = el("p", { class: "none" }, "No histogram was recorded of it.");
+  private histogramNone = el("p", { class: "none" });
   private histogramCard: HTMLElement;
   private slider = el("input", { type: "range", min: 0, class: "slider", "aria-label": "Recorded step" });
   private playButton = el("button", { type: "button", class: "icon", "aria-label": "Play" }, "▶");
@@ -124,8 +124,13 @@ export class MomentCard {
     const found = sides.histograms.value;
     const data = found && found.name === state.line ? found : null;
     this.histogram.show({ data, range, step: sides.step, theme });
-    const none = Boolean(data && !data.steps.length);
+    const facts = sides.a.facts.value;
+    const absent = Boolean(facts && !facts.lines.weight?.names.includes(state.line ?? ""));
+    const none = absent || Boolean(data && !data.steps.length);
     this.histogramNone.hidden = !none;
+    this.histogramNone.textContent = absent
+      ? `${printable(facts!.name)} does not have it.`
+      : "No histogram was recorded of it.";
     this.histogram.root.hidden = none;
     this.histogramCard.hidden = state.kind !== "weight";
     this.root.classList.toggle("alone", this.histogramCard.hidden);

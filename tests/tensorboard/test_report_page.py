@@ -2,10 +2,11 @@
 
 import pytest
 
+from gradwatch.record import Layout, RunWriter
 from gradwatch.show._format import number, percent
 from gradwatch.show.report import write_report
 
-from .made_up import AT, EVIL
+from .made_up import AT, EVIL, layout_of, write_run
 from .test_tab import (
     shown,
     wait_for,
@@ -111,3 +112,110 @@ def test_it_prints(page, tmp_path):
     assert theme == "light"
     assert "printing" in classes
     wait_for(page, "() => !document.querySelector('.printing')")
+
+
+def test_on_paper_the_colours_still_have_their_meaning(page):
+    """A browser leaves backgrounds out: the scale, its swatches and dots stay."""
+    wait_for_picture(page)
+    page.emulate_media(media="print")
+    for selector in (".ramp", ".swatch i", ".clipkey", ".dot"):
+        kept = page.eval_on_selector(
+            selector, "(it) => getComputedStyle(it).printColorAdjust"
+        )
+        assert kept == "exact", selector
+    heading = "() => getComputedStyle(document.querySelector('.report h2')).breakAfter"
+    assert page.evaluate(heading) == "avoid"
+
+
+# What is written on canvases, by their class or the class of what holds them.
+WRITTEN = """
+() => {
+  window.written = { plot: new Set(), flow: new Set() };
+  const draw = CanvasRenderingContext2D.prototype.fillText;
+  CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+    for (const [name, texts] of Object.entries(window.written))
+      if (this.canvas.closest("." + name)) texts.add(text);
+    return draw.call(this, text, ...rest);
+  };
+  document.querySelector(".toolbar button").click();  // the other theme
+}
+"""
+
+
+def explode(step, rows):
+    rows[:, AT["norm"]] = 10.0 ** (step / 2.2)
+
+
+DENSE = Layout(
+    tuple(f"dense_{n}/{own}" for n in range(5) for own in ("kernel", "bias")),
+    ("weight",) * 10,
+    (64, 8) * 5,
+)
+
+
+@pytest.fixture
+def odd(tmp_path, open_page):
+    """A report of a run that is well, one that explodes, and one without a record."""
+    paths = [tmp_path / name for name in ("well", "sick", "never")]
+    head = Layout(("head/kernel", "out/kernel"), ("weight",) * 2, (8, 8))
+    write_run(paths[0], steps=20, layout=head, plant=None, findings=False)
+    write_run(paths[1], steps=20, layout=DENSE, plant=explode)
+    with RunWriter(paths[2]) as writer:
+        writer.note("run", {"model": "made up"})
+    report = write_report(paths, tmp_path / "report.html")
+    page, _ = open_page(report.as_uri(), report.as_uri())
+    return page
+
+
+def test_the_sick_run_is_beside_another_one(odd):
+    """It is what the charts begin with, wherever it stands; never beside itself."""
+    wait_for_picture(odd)
+    assert odd.locator("select").first.input_value() == "sick"
+    assert odd.inner_text(".maptitles").split() == ["sick", "well"]
+    # What is chosen is a row of it: a histogram without an address would be blank.
+    assert odd.inner_text(".address").startswith("dense_0/kernel")
+    odd.click(".labels button >> text=head/kernel")
+    wait_for(
+        odd,
+        "() => document.querySelector('.none:not([hidden])')?.textContent ==="
+        " 'sick does not have it.'",
+    )
+
+
+def test_an_axis_of_many_powers_of_ten_has_numbers(tmp_path, open_page):
+    """And what stands below the flow can be told apart."""
+    write_run(tmp_path / "run", steps=20, layout=DENSE, plant=explode)
+    report = write_report([tmp_path / "run"], tmp_path / "report.html")
+    page, _ = open_page(report.as_uri(), report.as_uri())
+    wait_for_picture(page, ".plot canvas")
+    page.evaluate(WRITTEN)
+    wait_for(page, "() => window.written.plot.size > 4 && window.written.flow.size > 9")
+    assert {"10⁴", "10⁶"} <= set(page.evaluate("() => [...written.plot]"))
+    below = set(page.evaluate("() => [...written.flow]"))
+    assert {f"de…{n}/kernel" for n in range(5)} <= below
+
+
+def test_a_run_without_a_record_says_so(odd):
+    """It is in the report: that nothing was recorded is worth knowing."""
+    wait_for_picture(odd)
+    odd.select_option("select >> nth=0", "never")
+    wait_for(
+        odd,
+        "() => document.querySelector('.empty:not([hidden])')?.textContent ==="
+        " 'Nothing was recorded'",
+    )
+
+
+def test_the_steps_of_a_tall_map_stay_in_sight(tmp_path, open_page):
+    """Of hundreds of rows some are shown; below them stands when it was."""
+    write_run(tmp_path / "run", steps=20, layout=layout_of(200), findings=False)
+    report = write_report([tmp_path / "run"], tmp_path / "report.html")
+    page, _ = open_page(report.as_uri(), report.as_uri())
+    wait_for_picture(page)
+    inside = """() => {
+      const box = document.querySelector(".scroller").getBoundingClientRect();
+      const steps = document.querySelector(".steps").getBoundingClientRect();
+      const map = document.querySelector(".heat").getBoundingClientRect();
+      return map.bottom > box.bottom + 50 && Math.abs(steps.bottom - box.bottom) < 2;
+    }"""
+    wait_for(page, inside)

@@ -363,3 +363,14 @@ def test_the_model_is_left_alone(tmp_path):
         with pytest.raises(gw.GradwatchError, match="`index`"):
             attribute_dataset(small(), DATA, gw.class_score(7), to=tmp_path / "b.npz")
     assert contents(AttributedDataset.open(tmp_path / "why.npz"))[1] == [4, 4, 4, 4, 2]
+
+
+def test_a_mask_chooses_examples(tmp_path):
+    """As it does in an array, and not the examples 0 and 1."""
+    found = made(tmp_path / "why.npz")
+    mask = DATA[:, 0] > 0
+    assert 0 < mask.sum() < len(DATA)
+    assert (found[mask].values == 2 * DATA[mask]).all()
+    assert (found[mask.tolist()].values == 2 * DATA[mask]).all()
+    with pytest.raises(IndexError, match="mask must have one value for each of the 18"):
+        found[mask[:5]]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import gradwatch as gw
-from gradwatch.attribute import attribute_dataset
+from gradwatch.attribute import AttributedDataset, attribute_dataset
 from gradwatch.attribute._dataset._journal import Journal
 
 from .datasets import (
@@ -514,3 +514,52 @@ def test_two_do_not_write_to_one_store(tmp_path):
     assert len(made(path, method=Doubled(before))) == len(DATA)
     assert tried == [2]
     assert contents(reopened(path))[1] == [4, 4, 4, 4, 2]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mistake", ["data", "empty", "method"])
+@pytest.mark.parametrize("finished", [True, False])
+def test_beginning_again_with_a_mistake_deletes_nothing(
+    tmp_path, kind, mistake, finished
+):
+    """What is there is let go when the first new batch is explained, and not before."""
+    path = tmp_path / f"why.{kind}"
+    made(path) if finished else begun(path)
+    before = contents(AttributedDataset.open(path))
+    wrong = {"data": {"data": 3}, "empty": {"data": []}, "method": {"factors": 3}}
+    with pytest.raises((gw.GradwatchError, TypeError), match="`data`|factors"):
+        made(path, resume=False, **wrong[mistake])
+    left = AttributedDataset.open(path)
+    assert left.complete == finished
+    assert contents(left)[1] == before[1]
+    assert made(path, resume=False, factor=3.0)[0].settings["factor"] == 3.0
+
+
+def test_beginning_again_does_not_take_away_what_another_writes(tmp_path):
+    """The other one ends as if nobody had been there."""
+    path = tmp_path / "why.npz"
+
+    def meanwhile(number):
+        if number == 2:
+            with pytest.raises(gw.GradwatchError, match="`to` must be .*nobody else"):
+                made(path, resume=False)
+
+    assert len(made(path, method=Doubled(meanwhile))) == len(DATA)
+
+
+def test_functions_that_hold_each_other_can_be_remembered(tmp_path):
+    """The question is known again, however they go round."""
+
+    def helpers(factor):
+        def first(model, x, target, **settings):
+            return Doubled()(model, x, target, factor=factor) if settings else second()
+
+        def second():
+            return first
+
+        return first
+
+    made(tmp_path / "why.npz", method=helpers(2.0))
+    assert len(made(tmp_path / "why.npz", method=helpers(2.0))) == len(DATA)
+    with pytest.raises(gw.GradwatchError, match="`to` must be .*`method`"):
+        made(tmp_path / "why.npz", method=helpers(3.0))

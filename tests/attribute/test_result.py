@@ -96,8 +96,24 @@ def test_what_is_saved_is_what_is_loaded(integrated, text_model, tmp_path):
         assert (b.inputs == a.inputs).all()
     assert (Attribution.load(tmp_path / "0.npz").delta == integrated.delta).all()
     np.savez(tmp_path / "other.npz", a=np.zeros(3))
-    with pytest.raises(gw.GradwatchError, match="`path` must be a file that"):
-        Attribution.load(tmp_path / "other.npz")
+    np.save(tmp_path / "array.npy", np.zeros(3))
+    (tmp_path / "text.npz").write_text("words")
+    (tmp_path / "empty.npz").touch()
+    for name in ("other.npz", "array.npy", "text.npz", "empty.npz"):
+        with pytest.raises(gw.GradwatchError, match=f"`path` must be .*{name}"):
+            Attribution.load(tmp_path / name)
+
+
+def test_a_dataset_is_not_loaded_as_an_attribution(text_model, tmp_path):
+    """Both end in `.npz`: each says which one reads the other."""
+    path, single = tmp_path / "many.npz", tmp_path / "one.npz"
+    words = {"method": gw.saliency, "layer": "embed"}
+    attribute.attribute_dataset(text_model, TOKENS, TARGET, to=path, **words)
+    gw.saliency(text_model, TOKENS, TARGET, layer="embed").save(single)
+    with pytest.raises(gw.GradwatchError, match="`path` must .*AttributedDataset.open"):
+        Attribution.load(path)
+    with pytest.raises(gw.GradwatchError, match="`path` must be a new path, or a st"):
+        attribute.AttributedDataset.open(single)
 
 
 def test_the_same_can_be_asked_again(image_model):
@@ -172,3 +188,12 @@ def test_an_image_without_channels_has_none():
     assert a.places[0].spatial == (1, 2)
     cam = gw.grad_cam(model, numbers(2, 6, 5), gw.class_score(0), layer="conv")
     assert cam.upsample().values.shape == (2, 6, 5)
+
+
+def test_a_size_is_whole_numbers_from_one(image_model):
+    """Also NumPy's; all else is refused before anything is empty."""
+    a = gw.grad_cam(image_model, X, TARGET, layer="relu")
+    assert a.upsample(np.int64(9)).values.shape == (3, 9, 9)
+    for size in (0, -1, 2.5, True, "9", (4, 0), (4, 2.5)):
+        with pytest.raises(gw.GradwatchError, match="`size` must be a whole number"):
+            a.upsample(size)

@@ -163,7 +163,12 @@ class Attribution:
     def _size_for(self, place: Place, size: Any) -> tuple[int, ...]:
         axes = len(place.spatial)
         if size is not None:
-            numbers = (size,) * axes if isinstance(size, int) else tuple(size)
+            numbers = tuple(size) if np.iterable(size) else (size,) * axes
+            if not all(map(_is_length, numbers)):
+                raise GradwatchError(
+                    "`size` must be a whole number from 1, or one for each spatial "
+                    f"axis. Received: {size!r}. Leave it out for that of the input."
+                )
             return tuple(int(number) for number in numbers)
         sizes = {
             tuple(source.values.shape[axis] for axis in source.spatial)
@@ -296,6 +301,11 @@ class Attribution:
             GradwatchError: When the file holds something else.
         """
         return cls(**store.load(path))
+
+
+def _is_length(number: Any) -> bool:
+    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    return whole and int(number) >= 1
 
 
 def _single(found: dict[str, np.ndarray]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,14 +48,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises:
         GradwatchError: When the file holds something else.
     """
-    with np.load(path, allow_pickle=False) as file:
-        if "words" not in file:
-            raise GradwatchError(
-                "`path` must be a file that `Attribution.save` wrote. Received: "
-                f"{os.fspath(path)!r}, which holds {quoted(file.files)}."
-            )
-        arrays = {name: file[name] for name in file.files}
-    words = json.loads(str(arrays["words"]))
+    arrays, words = _read(path)
     if words["format"] > FORMAT:
         raise GradwatchError(
             f"`path` must be of format {FORMAT} or older. Received: format "
@@ -77,6 +71,30 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
         "delta": arrays.get("delta"),
         "baseline_score": arrays.get("baseline_score"),
     }
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], Any]:
+    """Returns the arrays of a file, and the words about them."""
+    what = "holds something else"
+    try:
+        found = np.load(path, allow_pickle=False)
+        if not isinstance(found, np.lib.npyio.NpzFile):
+            what = "holds a single array"
+            raise ValueError
+        with found as file:
+            arrays = {name: file[name] for name in file.files}
+        what = f"holds {quoted(arrays)}"
+        words = json.loads(str(arrays.get("words", "{}")))
+        if "batches" in words:
+            what = "is of a dataset: `attribute.AttributedDataset.open` reads it"
+        if not {"format", "places"} <= set(words):
+            raise ValueError
+    except (ValueError, EOFError, zipfile.BadZipFile):
+        raise GradwatchError(
+            "`path` must be a file that `Attribution.save` wrote. Received: "
+            f"{os.fspath(path)!r}, which {what}."
+        ) from None
+    return arrays, words
 
 
 def _plain(value: Any) -> Any:

@@ -91,21 +91,23 @@ def digest(thing: Any) -> str:
     return known.hexdigest()
 
 
-def _add(known: Any, thing: Any) -> None:
+def _add(known: Any, thing: Any, within: frozenset[int] = frozenset()) -> None:
+    # Functions that hold themselves, or each other, would go round for ever.
+    thing = None if id(thing) in within else thing
     known.update(f"<{type(thing).__qualname__}>".encode())
     if hasattr(thing, "shape") and hasattr(thing, "dtype"):
         _add_array(known, np.asarray(keras.ops.convert_to_numpy(thing)))
     elif isinstance(thing, Mapping):
         for key in sorted(thing, key=repr):
-            _add(known, key)
-            _add(known, thing[key])
+            _add(known, key, within)
+            _add(known, thing[key], within)
     elif isinstance(thing, list | tuple):
         for item in thing:
-            _add(known, item)
+            _add(known, item, within)
     elif isinstance(thing, types.FunctionType):
-        _add_function(known, thing)
+        _add_function(known, thing, within | {id(thing)})
     elif (parts := _parts(thing)) is not None:
-        _add(known, parts)
+        _add(known, parts, within)
     else:
         known.update(_words(thing).encode())
 
@@ -126,10 +128,12 @@ def _parts(thing: Any) -> list[Any] | None:
     return None
 
 
-def _add_function(known: Any, function: types.FunctionType) -> None:
+def _add_function(
+    known: Any, function: types.FunctionType, within: frozenset[int]
+) -> None:
     wrapped = getattr(function, "__wrapped__", None)
     if wrapped is not None:  # one of our methods: what wraps them is no part of it
-        _add(known, wrapped)
+        _add(known, wrapped, within)
         return
     held = []
     for cell in function.__closure__ or ():
@@ -137,12 +141,10 @@ def _add_function(known: Any, function: types.FunctionType) -> None:
             held.append(cell.cell_contents)
         except ValueError:  # not filled yet
             held.append(None)
-    # A function that holds itself would go round for ever.
-    held = [None if thing is function else thing for thing in held]
     # Ours go by their names: a newer gradwatch may have written them differently.
     ours = function.__module__.startswith("gradwatch.")
     _add(known, function.__qualname__ if ours else function.__code__)
-    _add(known, [held, function.__defaults__])
+    _add(known, [held, function.__defaults__], within)
 
 
 def _add_array(known: Any, array: np.ndarray) -> None:

@@ -83,6 +83,11 @@ class Journal:
         """Whether a store was begun, and is not finished."""
         return (self.directory / HEAD).exists()
 
+    @property
+    def held(self) -> bool:
+        """Whether it is open for writing, for this process only."""
+        return self._file is not None
+
     def begin(self, head: Mapping[str, Any]) -> None:
         """Starts a new one, of no batches."""
         self.directory.mkdir(exist_ok=True)

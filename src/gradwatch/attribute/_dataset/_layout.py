@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,14 +20,15 @@ FORMAT = 1
 Arrays = dict[str, np.ndarray]
 
 
-def checked_keep(keep: Sequence[str]) -> tuple[str, ...]:
+def checked_keep(keep: Any) -> tuple[str, ...]:
     """Returns what is kept of each batch, in our order.
 
     Raises:
         GradwatchError: When there is no such part, or one is missing without which
             there is no attribution.
     """
-    asked = (keep,) if isinstance(keep, str) else tuple(keep)
+    several = isinstance(keep, Iterable) and not isinstance(keep, str)
+    asked = tuple(keep) if several else (keep,)
     if not set(ALWAYS) <= set(asked) <= set(KEEP):
         raise GradwatchError(
             f"`keep` must hold {quoted(ALWAYS)}, and may hold {quoted(KEEP[2:])}. "

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import GradwatchError, counted
+from ..._errors import GradwatchError, counted, told_as
 from .._result import Attribution
 from ._layout import attribution, columns
 from ._npz import NpzStore
@@ -72,7 +72,8 @@ class AttributedDataset:
             GradwatchError: When there is none.
         """
         store = store_at(path, "path")
-        found = store.opened()
+        with told_as("path", "to"):
+            found = store.opened()
         if found is None:
             raise GradwatchError(
                 "`path` must be a store that `attribute_dataset` wrote. Received: "
@@ -166,6 +167,8 @@ class AttributedDataset:
             examples = range(start, stop, step)
         elif isinstance(examples, int | np.integer):
             examples = [int(examples)]
+        elif np.asarray(examples).dtype == bool:
+            examples = self._chosen(np.asarray(examples))
         numbers = [self._number(int(number)) for number in examples]
         return self._rows([slice(n, n + 1) for n in numbers] or [slice(0, 0)])
 
@@ -180,6 +183,14 @@ class AttributedDataset:
         for stop in self._ends.tolist():
             yield self._rows([slice(start, stop)])
             start = stop
+
+    def _chosen(self, mask: np.ndarray) -> list[int]:
+        if mask.shape != (len(self),):
+            raise IndexError(
+                f"A mask must have one value for each of the "
+                f"{counted(len(self), 'example')}. Received: shape {mask.shape}."
+            )
+        return [int(number) for number in np.flatnonzero(mask)]
 
     def _number(self, number: int) -> int:
         if not -len(self) <= number < len(self):
@@ -227,6 +238,11 @@ def store_at(path: str | os.PathLike[str], argument: str) -> Store:
     Raises:
         GradwatchError: When it says none.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise GradwatchError(
+            f"`{argument}` must be a path that ends in .npz, .zarr or .parquet. "
+            f"Received: {path!r}."
+        )
     path = Path(path)
     for kind in STORES:
         if path.suffix.lower() == kind.suffix:

@@ -71,6 +71,17 @@ class Store(ABC):
     def discard(self) -> None:
         """Deletes a finished store."""
 
+    def clear(self) -> None:
+        """Deletes what is there, finished or not.
+
+        Raises:
+            GradwatchError: When another process writes to it.
+        """
+        if self.journal.exists:
+            self.journal.lock()
+        self.journal.remove()
+        self.discard()
+
     def words(self) -> dict[str, Any]:
         """Returns what a finished store says of itself."""
         journal = self.journal

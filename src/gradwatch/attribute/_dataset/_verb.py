@@ -84,7 +84,8 @@ def attribute_dataset(  # noqa: PLR0913 - the data, the store, and how it is wal
         batch_size: The most rows that go through the model at a time; arrays are cut
             into batches of so many examples (without it, 32).
         num_batches: Stop after so many batches. None: when the data ends.
-        resume: False begins again, and deletes what is there.
+        resume: False begins again, and deletes what is there as soon as the first new
+            batch is explained.
         progress: A bar in a terminal or notebook (None), also lines in a log (True),
             nothing (False).
         keep: What is kept of each batch: `"values"`, `"score"`, and of `"delta"`,
@@ -104,19 +105,16 @@ def attribute_dataset(  # noqa: PLR0913 - the data, the store, and how it is wal
         settings["batch_size"] = batch_size
     given = {"method": method, "target": target, "keep": checked_keep(keep), **settings}
     question = digests(model, given)
-    if not resume:
-        store.whole()  # raises when it is not ours to delete
-        store.journal.remove()
-        store.discard()
     batches = source(data, batch_size)
-    finished = store.whole()
-    if finished is not None:
+    finished = store.whole()  # raises when it is not ours
+    if finished is not None and resume:
         check_same(finished.head["question"], question, str(to))
         check_finished(finished, batches, num_batches, str(to))
         store.journal.remove()
         return AttributedDataset(store.path, finished)
     try:
-        take_up(store, question)
+        if resume:
+            take_up(store, question)
         with _told(store):
             maker = _Maker(model, target, method, settings, checked_keep(keep))
             _run(store, batches, maker, question, num_batches, progress)
@@ -141,7 +139,10 @@ def _ready(to: Any, method: Any, num_batches: int | None) -> Store:
             "`method` must be a function such as `gradwatch.saliency`. Received: "
             f"{method!r}."
         )
-    if num_batches is not None and (isinstance(num_batches, bool) or num_batches < 1):
+    whole = isinstance(num_batches, int | np.integer) and not isinstance(
+        num_batches, bool
+    )
+    if num_batches is not None and (not whole or num_batches < 1):
         raise GradwatchError(
             f"`num_batches` must be a whole number from 1, or None. Received: "
             f"{num_batches!r}."
@@ -156,11 +157,11 @@ def _told(store: Store) -> Iterator[None]:
         yield
     except BaseException as error:
         done = len(store.journal.batches)
-        if not done:
+        if not done and store.journal.held:
             with contextlib.suppress(OSError):
                 store.journal.remove()
                 store.discard()
-        elif store.journal.exists:
+        elif done and store.journal.exists:
             error.add_note(
                 f"attribute_dataset: {in_batches(done)} ({store.journal.rows:,} "
                 f"examples) are safe in {str(store.journal.directory)!r}; the same "
@@ -225,6 +226,9 @@ def _run(
                 kinds = {name: Kind.of(a) for name, a in arrays.items()}
                 head = {n: [kind.dtype, kind.shape] for n, kind in kinds.items()}
                 words = words_of(found)
+                # What was there is let go now, when the question is known to work.
+                if not journal.held:
+                    store.clear()
                 journal.begin({"question": question, "columns": head, "words": words})
             check_kinds(arrays, journal.kinds, number)
             common, own = journal.head["words"]["settings"], plain(found.settings)

@@ -106,7 +106,41 @@ BAD = {
     ),
     "data shape": (
         lambda m: attribute.expected_gradients(m, X, TARGET, data=X[:, :2]),
-        "`x` must have shape",
+        "`data` must have shape",
+    ),
+    "data of a sample": (
+        lambda m: gw.integrated_gradients(
+            m, X, TARGET, baseline=attribute.sampled(X[:0])
+        ),
+        "`data` must have at least one example",
+    ),
+    "no data": (
+        lambda m: gw.integrated_gradients(
+            m, X, TARGET, baseline=attribute.sampled(None)
+        ),
+        "`data` must hold at least one array",
+    ),
+    "a number for data": (
+        lambda m: attribute.expected_gradients(m, X, TARGET, data=0.0),
+        "`data` must have a batch axis",
+    ),
+    "baseline of nothing": (
+        lambda m: gw.integrated_gradients(m, X, TARGET, baseline=None),
+        "`baseline` must be one of .*Received: None",
+    ),
+    "baselines of layers": (
+        lambda m: gw.integrated_gradients(
+            m, X, TARGET, layer=["mid", "conv"], baseline=[0.0, 1.0]
+        ),
+        "`baseline` must be a dict by name .*'conv', 'mid'",
+    ),
+    "two maps": (
+        lambda m: attribute.guided_grad_cam(m, X, TARGET, layer=["conv", "mid"]),
+        "`layer` must give one tensor, .*'conv', 'mid'",
+    ),
+    "smooth attack": (
+        lambda m: gw.smoothgrad(m, X, TARGET, method=attribute.fgsm, epsilon=0.1),
+        "`method` must give an `Attribution`.*'fgsm'.*ndarray",
     ),
     "no layer": (
         lambda m: attribute.layer_conductance(m, X, TARGET),

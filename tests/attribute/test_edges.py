@@ -1,6 +1,7 @@
 """Arguments that look like others: functions of any kind, images without channels."""
 
 import functools
+import warnings
 
 import keras
 import numpy as np
@@ -81,6 +82,19 @@ BAD = {
         lambda x: attribute.expected_gradients(linear(), x, TARGET, data=x, samples=0),
         "`samples` must be a whole number from 1",
     ),
+    "seed of noise": (
+        lambda x: gw.smoothgrad(linear(), x, TARGET, samples=2, seed=-1),
+        "`seed` must be a whole number from 0. Received: -1",
+    ),
+    "seed of draws": (
+        lambda x: attribute.expected_gradients(linear(), x, TARGET, data=x, seed="a"),
+        "`seed` must be a whole number from 0",
+    ),
+    "seed of baselines": (lambda x: attribute.sampled(x, seed=1.5), "`seed` must be"),
+    "seed of an attack": (
+        lambda x: attribute.pgd(linear(), x, TARGET, epsilon=1, step=1, seed=-1),
+        "`seed` must be a whole number from 0",
+    ),
     "no baselines": (lambda x: attribute.sampled(x, 0), "`count` must be a whole"),
     "part of a window": (
         lambda x: attribute.occlusion(linear(), x, TARGET, window=1.5),
@@ -106,3 +120,14 @@ def test_a_window_may_be_a_number_of_numpy():
     x = numbers(3, 4)
     found = attribute.occlusion(linear(), x, TARGET, window=np.int64(2))
     close(found.values, attribute.occlusion(linear(), x, TARGET, window=2).values, 1e-6)
+
+
+def test_what_is_not_finite_is_not_walked_again_and_again():
+    """No number of steps makes a NaN add up: it is said after the first walk."""
+    x = numbers(3, 4)
+    x[1, 2] = np.nan
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", UserWarning)
+        a = gw.integrated_gradients(linear(), x, TARGET, steps="auto")
+    assert any("after 16 steps the values are nan" in str(w.message) for w in said)
+    assert (a.settings["steps"], a.settings["reached"]) == (16, False)

@@ -274,6 +274,11 @@ def test_a_function_of_the_outputs_sees_the_batch_it_was_written_for():
     a = IG(model, X, weighed, steps=5)
     b = IG(model, X, lambda out: keras.ops.sum(out[:, :2], axis=1), steps=5)
     close(a.values, b.values * weights[:, None, None, None])
+    # Also where examples and references go through the model together.
+    a = attribute.deep_lift(model, X, weighed)
+    b = attribute.deep_lift(model, X, lambda out: keras.ops.sum(out[:, :2], axis=1))
+    close(a.values, b.values * weights[:, None, None, None])
+    close(a.score, b.score * weights)
 
 
 def test_a_gradient_of_some_rows_has_all_of_them():
@@ -293,3 +298,96 @@ def test_a_gradient_of_some_rows_has_all_of_them():
     kernel = model.get_weights()[2][:, 1]
     a = gw.saliency(model, x, gw.class_score(1), layer="a", absolute=False)
     close(a.values, np.array([1, 0, 2])[:, None] * kernel, 1e-5)
+
+
+def image_and_series():
+    """A picture, a series and a row, each with layers of its own."""
+    image = keras.Input((6, 5, 2), name="image")
+    series = keras.Input((4, 3), name="series")
+    row = keras.Input((2,), name="row")
+    h = layers.Conv2D(3, 2, activation="relu", name="conv")(image)
+    parts = [layers.GlobalAveragePooling2D()(h), layers.LSTM(3)(series), row]
+    head = layers.Dense(3, name="head")(layers.Concatenate()(parts))
+    return fill(keras.Model([image, series, row], head))
+
+
+def test_a_series_beside_images_has_its_channels_last():
+    """It is no image without channels, though the convolutions have two axes more."""
+    model = image_and_series()
+    x = [numbers(3, 6, 5, 2), numbers(3, 4, 3, seed=1), numbers(3, 2, seed=2)]
+    target = gw.class_score(CLASSES)
+    a = IG(model, x, target).sum_channels()
+    shapes = {name: values.shape for name, values in a.values.items()}
+    assert shapes == {
+        "inputs[image]": (3, 6, 5),
+        "inputs[series]": (3, 4),
+        "inputs[row]": (3, 2),
+    }
+    covered = attribute.occlusion(model, x, target).values
+    assert covered["inputs[series]"].shape == (3, 4)
+    # Nor is it what a map over the image masks.
+    values = attribute.score_cam(model, x, target, layer="conv").values
+    masked = score_cam_of_the_image(model, x)
+    close(values, masked)
+    guided = attribute.guided_grad_cam(model, x, target, layer="conv")
+    plain = attribute.guided_backprop(model, x, target)
+    close(guided.values["inputs[series]"], plain.values["inputs[series]"])
+
+
+def score_cam_of_the_image(model, x):
+    """The map from the paper, one channel after the other."""
+    activation = gw.saliency(model, x, gw.class_score(0), layer="conv").activation
+    scores = []
+    for channel in np.moveaxis(activation, -1, 0):
+        mask = keras.ops.image.resize(
+            channel[..., None], (6, 5), data_format="channels_last"
+        )
+        mask = keras.ops.convert_to_numpy(mask)
+        low = mask.min(axis=(1, 2, 3), keepdims=True)
+        mask = (mask - low) / (mask.max(axis=(1, 2, 3), keepdims=True) - low)
+        found = keras.ops.convert_to_numpy(model([x[0] * mask, *x[1:]]))
+        scores.append(found[np.arange(3), CLASSES])
+    weights = np.exp(scores) / np.exp(scores).sum(axis=0)
+    total = sum(
+        w[:, None, None] * c
+        for w, c in zip(weights, np.moveaxis(activation, -1, 0), strict=True)
+    )
+    return np.maximum(total, 0)
+
+
+def test_tokens_keep_their_place_before_a_convolution_with_channels_first():
+    """An embedding has its numbers last, whatever the convolutions do."""
+    inputs = keras.Input((7,), dtype="int32", name="tokens")
+    h = layers.Embedding(11, 4, name="embed")(inputs)
+    h = layers.Permute((2, 1), name="turned")(h)
+    # Nothing of it is run but its name: not every machine has such convolutions.
+    conv = layers.SpatialDropout1D(0.5, name="drop")
+    conv.data_format = "channels_first"
+    h = layers.Flatten()(conv(h))
+    model = fill(keras.Model(inputs, layers.Dense(3, name="head")(h)))
+    a = gw.input_x_gradient(model, TOKENS, gw.class_score(CLASSES), layer="embed")
+    assert a.sum_channels().values.shape == TOKENS.shape
+    turned = gw.saliency(model, TOKENS, gw.class_score(0), layer="turned")
+    assert turned.sum_channels().values.shape == TOKENS.shape
+
+
+def test_inputs_are_told_apart_by_name_whatever_their_order():
+    """`x` as a list and data as a dict, or the other way round, are the same."""
+    second, first = keras.Input((3,), name="b"), keras.Input((3,), name="a")
+    h = layers.Concatenate()([second, first])
+    h = layers.Dense(4, activation="tanh")(h)
+    model = fill(keras.Model([second, first], layers.Dense(3)(h)))
+    x = [numbers(3, 3, seed=1), numbers(3, 3, seed=2)]
+    data = [numbers(5, 3, seed=3), numbers(5, 3, seed=4)]
+    target = gw.class_score(CLASSES)
+    named = [dict(zip("ba", both, strict=True)) for both in (x, data)]
+    expected = attribute.expected_gradients(model, x, target, data=data).values
+    for given, drawn in ((x, named[1]), (named[0], data), named):
+        found = attribute.expected_gradients(model, given, target, data=drawn).values
+        for name, values in expected.items():
+            close(found[name], values, 1e-5)
+    with pytest.raises(gw.GradwatchError, match="`baseline` must be a dict by name"):
+        IG(model, named[0], target, baseline=x)
+    drawn = [attribute.sampled(data[0]), "zeros"]
+    with pytest.raises(gw.GradwatchError, match="`baseline` must be one `sampled"):
+        IG(model, x, target, baseline=drawn)

@@ -11,6 +11,13 @@ from ..select import Tree
 
 FORMATS = ("channels_last", "channels_first")
 
+_LAST = (
+    *(keras.layers.Embedding, keras.layers.Dense, keras.layers.EinsumDense),
+    *(keras.layers.RNN, keras.layers.Bidirectional),
+    *(keras.layers.MultiHeadAttention, keras.layers.Attention),
+)
+"""Layers whose last axis holds what they make, whatever the convolutions do."""
+
 
 def channel_axis(
     tree: Tree, address: str | None, ndim: int, data_format: str | None = None
@@ -38,11 +45,7 @@ def channel_axis(
     if data_format is None and address is not None:
         data_format = _format_of(tree.layers[address].layer, ndim)
     if data_format is None:
-        formats = {
-            _format_of(node.layer, None)
-            for node in tree.layers.values()
-            if hasattr(node.layer, "data_format")
-        } - {None}
+        formats = _formats(tree, ndim)
         only = formats.pop() if len(formats) == 1 else None
         # Sequences and embeddings keep their last axis, whatever images do.
         fallback = keras.config.image_data_format() if ndim > 3 else None
@@ -50,11 +53,36 @@ def channel_axis(
     return 1 if data_format == "channels_first" else ndim - 1
 
 
+def _formats(tree: Tree, ndim: int) -> set[str]:
+    """Returns what the layers say that take tensors of so many axes; else, what all do.
+
+    A sequence beside images is no image: where no layer of sequences says anything,
+    its channels are last.
+    """
+    said = [
+        (_takes(node.layer), _format_of(node.layer, None))
+        for node in tree.layers.values()
+        if hasattr(node.layer, "data_format")
+    ]
+    alike = {known for axes, known in said if known and axes in (ndim, None)}
+    return alike or {known for _, known in said if known and ndim > 3}
+
+
+def _takes(layer: Any) -> int | None:
+    """Returns how many axes a layer's input has; None where it does not say."""
+    spec = getattr(layer, "input_spec", None)
+    axes = getattr(spec, "ndim", None) or getattr(spec, "min_ndim", None)
+    return axes if isinstance(axes, int) else None
+
+
 def _grey(tree: Tree, ndim: int) -> bool:
     """Whether an input is an image without channels, which a layer adds to it."""
     found = [getattr(node.layer, "rank", None) for node in tree.layers.values()]
     ranks = [rank for rank in found if isinstance(rank, int)]
-    return bool(ranks) and min(ranks) == ndim - 1
+    # A series beside images is none: the convolutions have an input of their own.
+    given = getattr(tree.model, "inputs", None) or ()
+    whole = any(len(tensor.shape) == ndim + 1 for tensor in given)
+    return bool(ranks) and min(ranks) == ndim - 1 and not whole
 
 
 def _format_of(layer: Any, ndim: int | None) -> str | None:
@@ -63,6 +91,8 @@ def _format_of(layer: Any, ndim: int | None) -> str | None:
     # A Flatten has one that nobody sets: where it ends, there is no space any more.
     if known in FORMATS and not isinstance(layer, keras.layers.Flatten):
         return str(known)
+    if ndim is not None and isinstance(layer, _LAST):
+        return "channels_last"
     axis = getattr(layer, "axis", None)
     if ndim is not None and isinstance(layer, keras.layers.BatchNormalization):
         return "channels_first" if axis == 1 else "channels_last"

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .._errors import GradwatchError, counted, quoted
+from .._errors import GradwatchError, counted, quoted, told_as
 from ._axes import channel_axis
-from ._checked import require_count, require_positive
+from ._checked import require_count, require_positive, require_seed
 from ._problem import Problem
 
 NAMES = ("zeros", "mean", "blur")
@@ -55,9 +55,10 @@ def sampled(data: Any, count: int = 10, *, seed: int = 0) -> Sampled:
         A baseline.
 
     Raises:
-        GradwatchError: When `count` is no number of samples.
+        GradwatchError: When `count` is no number of samples, or `seed` none.
     """
     require_count(count, "count")
+    require_seed(seed)
     return Sampled(data, count, seed)
 
 
@@ -133,8 +134,10 @@ def baselines(problem: Problem, baseline: Baseline) -> list[list[np.ndarray]]:
 
 def _at_places(problem: Problem, baseline: Baseline) -> list[np.ndarray]:
     free = problem.free
-    if free.leaves[0].kind != "input" and _of_inputs(problem, baseline):
-        data = problem.values_of(baseline)
+    inputs = free.leaves[0].kind == "input"
+    if not inputs and _of_inputs(problem, baseline):
+        with told_as("baseline", "x"):
+            data = problem.values_of(baseline)
         if len(data[0]) not in (1, problem.size):
             raise GradwatchError(
                 f"`baseline` must hold one example, or one for each of the "
@@ -144,6 +147,13 @@ def _at_places(problem: Problem, baseline: Baseline) -> list[np.ndarray]:
         return [
             np.broadcast_to(d, v.shape) for d, v in zip(data, free.values, strict=True)
         ]
+    several = len(free.names) > 1 and isinstance(baseline, list | tuple)
+    if several and (not inputs or isinstance(problem.x, Mapping)):
+        raise GradwatchError(
+            "`baseline` must be a dict by name where `x` is one, or several layers are "
+            "named: they have an order of their own. Received: a list of "
+            f"{counted(len(baseline), 'value')} for {quoted(free.names)}."
+        )
     items = _items(free.names, baseline)
     arrays = []
     for leaf, name, values, item in zip(
@@ -187,11 +197,19 @@ def _items(names: list[str], baseline: Baseline) -> list[Any]:
 def _array(item: Any, values: np.ndarray, axis: int | None, name: str) -> np.ndarray:
     if isinstance(item, str):
         return _named(item, values, axis, name)
+    if isinstance(item, Sampled):
+        raise GradwatchError(
+            "`baseline` must be one `sampled(…)` for all inputs, so that what is drawn "
+            f"belongs together. Received: one for {name!r} alone. Write "
+            "`sampled([first, second], 10)`, its data in the structure of `x`."
+        )
     if isinstance(item, Blurred):
         item = item(values, axis)
     elif callable(item):
         item = item(values)
     try:
+        if item is None:  # which NumPy takes for a NaN
+            raise TypeError
         array = np.asarray(item, dtype=values.dtype)
     except (TypeError, ValueError):
         raise GradwatchError(
@@ -245,7 +263,8 @@ def _of_inputs(problem: Problem, baseline: Baseline) -> bool:
 
 
 def _drawn(problem: Problem, baseline: Sampled) -> list[list[np.ndarray]]:
-    data = problem.values_of(baseline.data)
+    with told_as("data", "x", "baseline"):
+        data = problem.values_of(baseline.data)
     random = np.random.default_rng(baseline.seed)
     draws = random.integers(len(data[0]), size=(baseline.count, problem.size))
     return [[array[rows] for array in data] for rows in draws]

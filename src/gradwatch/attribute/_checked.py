@@ -28,6 +28,12 @@ def require_count(number: Any, argument: str, least: int = 1) -> None:
         )
 
 
+def require_seed(seed: Any) -> None:
+    """Raises unless random numbers can begin with it; None: anywhere."""
+    if seed is not None:
+        require_count(seed, "seed", least=0)
+
+
 def require_layer(layer: Any) -> None:
     """Raises when a method of layers was not told which.
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
+import keras
 import numpy as np
 from keras import ops
 
+from ..targets import Function, Setting, Target
 from ._baselines import Baseline, baselines, described
 from ._method import method, result
 from ._problem import Problem
@@ -56,13 +61,15 @@ def deep_lift(
     Returns:
         The attribution.
     """
-    problem = Problem(model, x, target, layer, rule="rescale", batch_size=batch_size)
     # The pass as it is has no references: what the layer gives comes from a plain one.
     plain = Problem(model, x, target, layer, batch_size=batch_size)
+    asked = plain.target
+    paired = Halves(asked) if isinstance(asked, Function) else asked
+    problem = Problem(model, x, paired, layer, rule="rescale", batch_size=batch_size)
     if layer is not None:
         problem.know(plain.at)
     starts = baselines(plain, baseline)
-    examples, _ = problem.at_once(1)
+    examples, _ = plain.at_once(1)
     if batch_size is not None:
         examples = min(examples, max(batch_size // 2, 1))
     ends = plain.free.values
@@ -88,3 +95,34 @@ def deep_lift(
                 total[chosen] += host(g)[:real] * step / len(starts)
     settings = {"baseline": described(baseline)}
     return result(problem, values, score, baseline_score=start, settings=settings)
+
+
+@dataclass(frozen=True, eq=False)
+class Halves(Target):
+    """A function of the outputs, of the examples and then of their references.
+
+    It may hold something for each example, so it must not see both at once.
+    """
+
+    function: Function
+
+    def key(self) -> Hashable:
+        """The same function of a whole batch is another pass."""
+        return ("halves", self.function.key())
+
+    def value(self, setting: Setting) -> Any:
+        """The sum over the examples."""
+        return ops.sum(self.scores(setting))
+
+    def scores(self, setting: Setting) -> Any:
+        """The number of each example, and then that of each reference."""
+        number = setting.batch_size // 2
+        found = []
+        for rows in (slice(None, number), slice(number, None)):
+            some = keras.tree.map_structure(itemgetter(rows), setting.outputs)
+            half = replace(setting, outputs=some, batch_size=number)
+            found.append(self.function.scores(half))
+        return ops.concatenate(found)
+
+    def __str__(self) -> str:
+        return str(self.function)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import GradwatchError
-from ._checked import require_count
+from .._errors import GradwatchError, told_as
+from ._checked import require_count, require_seed
 from ._method import method, result
 from ._path import times, weighted
 from ._problem import Problem
@@ -66,8 +66,10 @@ def expected_gradients(  # noqa: PLR0913 - what is drawn, and how often
             "`gradwatch.integrated_gradients(…, baseline=…)`."
         )
     require_count(samples, "samples")
+    require_seed(seed)
     problem = Problem(model, x, target, layer, batch_size=batch_size)
-    background = problem.values_of(data)
+    with told_as("data", "x", "baseline"):
+        background = problem.values_of(data)
     random = np.random.default_rng(seed)
     size = (samples, problem.size)
     draws = random.integers(len(background[0]), size=size)
@@ -77,7 +79,7 @@ def expected_gradients(  # noqa: PLR0913 - what is drawn, and how often
     for some in in_parts(problem.size, examples):
         rows = np.tile(some.index, count)
         own = [array[rows] for array in problem.free.values]
-        totals = [np.zeros(1)] * len(own)
+        totals = [np.zeros(1, array.dtype) for array in own]
         for part in in_parts(samples, count):
             start = [b[draws[part.index][:, some.index].ravel()] for b in background]
             where = alphas[part.index][:, some.index].ravel()

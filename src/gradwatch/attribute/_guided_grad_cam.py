@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from .._errors import GradwatchError, quoted
 from ._cam import cam_problem
 from ._grad_cam import grad_cam
 from ._guided_backprop import guided_backprop
 from ._method import method
+from ._place import Place
 from ._result import Attribution
 
 
@@ -53,15 +55,38 @@ def guided_grad_cam(
     """
     cam_problem(model, x, target, layer, free="inputs")  # both must be possible
     words: Any = {"data_format": data_format, "batch_size": batch_size}
-    where = grad_cam(model, x, target, layer=layer, **words).upsample()
+    where = grad_cam(model, x, target, layer=layer, **words)
+    map_ = _single(where)
     guided = guided_backprop(model, x, target, batch_size=batch_size)
-    places = []
-    for place in guided.places:
-        values = place.values
-        if len(place.spatial) == where.places[0].values.ndim - 1:
-            mask = where.places[0].values
-            if place.channels is not None:
-                mask = np.expand_dims(mask, place.channels)
-            values = values * mask
-        places.append(replace(place, values=values))
+    places = [_masked(place, map_) for place in guided.places]
     return replace(guided, places=tuple(places), layer=where.layer)
+
+
+def _single(where: Attribution) -> Place:
+    """Returns the map, which must be one and lie over an input."""
+    if len(where.places) != 1:
+        raise GradwatchError(
+            "`layer` must give one tensor, in one call, to draw the map from. "
+            f"Received: {quoted(where.names)}. Name one: 'layer@1' is its first call, "
+            "'layer[0]' its first tensor."
+        )
+    map_ = where.places[0]
+    axes = len(map_.spatial)
+    if not any(len(source.spatial) == axes for source in where.sources):
+        raise GradwatchError(
+            "`layer` must have as many axes of space as an input has. Received: "
+            f"{map_.name!r} with {axes}, and inputs of shape "
+            f"{[source.values.shape for source in where.sources]}."
+        )
+    return map_
+
+
+def _masked(place: Place, map_: Place) -> Place:
+    """Returns the values where the map is; others, where it cannot lie over them."""
+    if len(place.spatial) != len(map_.spatial):
+        return place
+    size = tuple(place.values.shape[axis] for axis in place.spatial)
+    mask = map_.upsample(size).values
+    if place.channels is not None:
+        mask = np.expand_dims(mask, place.channels)
+    return replace(place, values=place.values * mask)

@@ -58,9 +58,9 @@ def integrated_gradients(  # noqa: PLR0913 - the path, and how it is walked
             text model; None: the inputs.
         baseline: Where the path begins: `"zeros"`, `"mean"` (each example's own, per
             channel), `"blur"`, a number, an array, a function of the values,
-            `attribute.blurred(sigma)` or `attribute.sampled(data)`; a list or dict of
-            these for several inputs. With `layer=` it is of the layer's shape, or an
-            input of the model, for which the layer's output is taken.
+            `attribute.blurred(sigma)`; a list or dict of these for several inputs, as
+            `x` is; or `attribute.sampled(data)`. With `layer=` it is of the layer's
+            shape, or an input of the model, for which the layer's output is taken.
         steps: Points on the path; or `"auto"`: twice as many until the values add up
             within `tolerance`. `.settings` says what was used.
         rule: `"gauss_legendre"` or `"trapezoid"`.
@@ -88,7 +88,9 @@ def integrated_gradients(  # noqa: PLR0913 - the path, and how it is walked
             break
         settings["error"] = float(np.max(_errors(found)))
         settings["reached"] = settings["error"] <= tolerance
-        if settings["reached"] or number >= MOST:
+        # What is NaN or infinite once stays so, however many steps there are.
+        hopeless = not np.isfinite(settings["error"])
+        if settings["reached"] or number >= MOST or hopeless:
             break
         number *= 2
     if not settings.get("reached", True):

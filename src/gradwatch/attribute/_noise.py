@@ -14,7 +14,7 @@ import numpy as np
 
 from .._errors import GradwatchError
 from ..targets import mean_output
-from ._checked import require_count, require_positive
+from ._checked import require_count, require_positive, require_seed
 from ._method import method
 from ._problem import Held, Problem
 from ._result import Attribution
@@ -180,6 +180,7 @@ class _Looked:
             )
         require_count(self.samples, "samples")
         require_positive(self.noise, "noise")
+        require_seed(self.seed)
         self.method = method
         self.layer = layer
         self.options = options
@@ -187,6 +188,12 @@ class _Looked:
     def reduced(self, model: Any, x: Any, target: Any, how: str) -> Attribution:
         """Returns the mean, the mean square or the variance over the samples."""
         first = self.method(model, x, target, layer=self.layer, **self.options)
+        if not isinstance(first, Attribution):
+            raise GradwatchError(
+                "`method` must give an `Attribution`. Received: "
+                f"{getattr(self.method, '__name__', self.method)!r}, which gives an "
+                f"object of type {type(first).__name__}."
+            )
         total = [np.zeros(place.values.shape) for place in first.places]
         square = [np.zeros(place.values.shape) for place in first.places]
         with contextlib.closing(self._batches(model, x, target)) as noisy:

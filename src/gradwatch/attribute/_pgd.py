@@ -8,7 +8,7 @@ import numpy as np
 
 from .._errors import GradwatchError
 from ._attack import Attack
-from ._checked import require_count, require_positive
+from ._checked import require_count, require_positive, require_seed
 
 NORMS = ("inf", "l2")
 
@@ -72,6 +72,7 @@ def pgd(  # noqa: PLR0913 - what is attacked, how far, within what
     require_positive(epsilon, "epsilon")
     require_positive(step, "step")
     require_count(steps, "steps")
+    require_seed(seed)
     attack = Attack(model, x, target, layer, y, goal, bounds)
     origin = attack.spots.values
     at = [v.copy() for v in origin]

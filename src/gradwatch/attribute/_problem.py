@@ -13,7 +13,7 @@ from keras import ops
 from .._errors import GradwatchError, TargetError, quoted, told_as
 from ..capture import Captured, Engine, Entry, Manner, dense, fixed_batch, input_names
 from ..select import Activations, require_model, walk
-from ..targets import Function, Target, as_target
+from ..targets import Function, Target, as_target, mean_output
 from ._axes import channel_axis
 from ._engines import engine_for
 from ._place import Place
@@ -137,13 +137,18 @@ class Problem:
 
     def values_of(self, x: Any) -> list[np.ndarray]:
         """Returns the numbers that another batch has at `free`."""
-        size = len(keras.tree.flatten(x)[0])
-        target = self.target.for_rows(np.zeros(size, "int"))
+        ready = self._engine().ready(self.model, x, None, mean_output())
+        x = ready.unflatten(ready.tensors)["x"]
+        target = self.target.for_rows(np.zeros(ready.size, "int"))
         layer = None if self._inputs is not None else self.layer
         # A background of any length goes through in parts.
         batch_size = self.batch_size or self.at_once(1)[0]
         other = Problem(self.model, x, target, layer, batch_size=batch_size)
-        theirs, ours = other.free.values, self.free.values
+        found = dict(zip(other.free.names, other.free.values, strict=True))
+        # A dict and a list have their inputs in another order, but the same names.
+        named = set(found) == set(self.free.names)
+        theirs = [found[n] for n in self.free.names] if named else [*found.values()]
+        ours = self.free.values
         if [v.shape[1:] for v in theirs] != [v.shape[1:] for v in ours]:
             raise GradwatchError(
                 "`baseline` must give the shapes that `x` does, "

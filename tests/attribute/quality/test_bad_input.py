@@ -89,6 +89,18 @@ BAD = {
         "`layers` must .*'conv'",
     ),
     "seed": (lambda a, m: quality.randomisation(a, m, seed=-1), "`seed` must be a"),
+    "seed of changes": (
+        lambda a, m: quality.sensitivity_max(a, m, seed=-1),
+        "`seed` must be a whole number from 0",
+    ),
+    "seed of perturbations": (
+        lambda a, m: quality.infidelity(a, m, seed="a"),
+        "`seed` must be a whole number from 0",
+    ),
+    "seed of orders": (
+        lambda a, m: quality.deletion(a, m, seed=1.5),
+        "`seed` must be a whole number from 0",
+    ),
     "other batch": (
         lambda a, m: quality.deletion(a, m, X[:, :2]),
         "`x` must have shape",

@@ -270,3 +270,22 @@ def test_no_pass_has_more_rows_than_the_batch_size(image_model, check, monkeypat
         ("values", "changes") if check == "infidelity" else ("scores", "random")
     ):
         close(getattr(parts, name), getattr(whole, name), 1e-4)
+
+
+def test_guided_grad_cam_is_asked_about_at_the_inputs(image_model):
+    """Its layer is that of the map: what is removed are pixels, all their channels."""
+    a = attribute.guided_grad_cam(image_model, X, TARGET, layer="relu")
+    curve = quality.deletion(a, image_model, steps=30, orders=1)
+    seen = 0
+    for step in range(31):
+        left = X.copy().reshape(3, 30, 2)
+        ties = np.zeros(3, bool)
+        for n, worth in enumerate(a.values.sum(axis=-1).reshape(3, 30)):
+            order = np.argsort(-worth, kind="stable")
+            left[n, order[:step]] = 0
+            # Of equal ones chance decides.
+            ties[n] = 0 < step < 30 and worth[order[step - 1]] == worth[order[step]]
+        expected = scores(image_model, left.reshape(X.shape))
+        assert np.allclose(curve.scores[~ties, step], expected[~ties], atol=1e-4)
+        seen += int((~ties).sum())
+    assert seen > 30

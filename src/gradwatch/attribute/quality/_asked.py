@@ -51,7 +51,10 @@ class Asked:
                 self.model, self.x, words["target"], words["layer"], batch_size
             )
         else:
-            layer = None if at_inputs or self.a.layer is None else words["layer"]
+            # The layer of a guided Grad-CAM is that of its map; its values are not.
+            inputs = {source.name for source in self.a.sources}
+            at_inputs = at_inputs or all(p.name in inputs for p in self.a.places)
+            layer = None if at_inputs else words["layer"]
             found = Problem(
                 self.model, self.x, words["target"], layer, batch_size=batch_size
             )

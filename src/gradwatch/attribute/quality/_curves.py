@@ -8,7 +8,7 @@ import numpy as np
 
 from .._axes import channel_axis
 from .._baselines import Baseline, baselines
-from .._checked import require_count
+from .._checked import require_count, require_seed
 from .._problem import Problem
 from .._result import Attribution
 from ._asked import asked, scores_at
@@ -124,6 +124,7 @@ class _Measured:
     ) -> None:
         require_count(steps, "steps")
         require_count(orders, "orders", least=0)
+        require_seed(seed)
         self.what = what
         self.steps = steps
         self.orders = orders

@@ -119,6 +119,7 @@ def infidelity(  # noqa: PLR0913 - what is taken away, and how often
     """
     require_positive(size, "size")
     require_count(samples, "samples")
+    require_count(seed, "seed", least=0)
     if not callable(perturbation) and perturbation == "square" and size > 1:
         raise GradwatchError(
             "`size` must be a share of the image, up to 1, for squares. Received: "

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from ..._errors import counted
-from .._checked import require_count, require_positive
+from .._checked import require_count, require_positive, require_seed
 from .._problem import Held
 from .._result import Attribution
 from .._spots import host, is_float
@@ -91,6 +91,7 @@ def sensitivity_max(
     """
     require_positive(radius, "radius")
     require_count(samples, "samples")
+    require_seed(seed)
     question = asked(a, model, x)
     random = np.random.default_rng(seed)
     with bar("sensitivity_max", samples, progress) as tick:

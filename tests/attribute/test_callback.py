@@ -213,6 +213,9 @@ BAD = [
     ({"x": X[:0]}, "`x` must be a batch of inputs"),
     ({"x": 3.0}, "`x` must be a batch of inputs.* Received: float"),
     ({"target": None}, "`target` must say what is explained"),
+    ({"step": 20}, "`options` must be .*`integrated_gradients` takes.*'step'"),
+    ({"plot": {"them": 1}}, "`plot` must be arguments that `plot` takes.*'them'"),
+    ({"plot": "dark"}, "`plot` must be a dict of words .*'dark'"),
 ]
 
 
@@ -234,4 +237,13 @@ def test_what_the_model_cannot_do_is_said_before_it_trains(tmp_path):
     with pytest.raises(gw.AddressError, match="`layer` .*hiden.*'hidden'"):
         fit(model, images)
     assert state(model)[0][: len(model.variables)] == before[: len(model.variables)]
+    assert images.drawn == []
+
+
+def test_a_method_without_a_picture_is_said_before_it_trains(tmp_path):
+    """An attack gives a batch, which `plot` knows nothing of."""
+    target = gw.class_score(1)
+    images = gw.AttributionImages(tmp_path, X, target, gw.attribute.fgsm, epsilon=0.1)
+    with pytest.raises(gw.GradwatchError, match="`method` must give an `Attribution`"):
+        fit(network(), images)
     assert images.drawn == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import os
 import warnings
@@ -12,7 +13,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from .._errors import GradwatchError, TargetError
+from .._errors import GradwatchError, TargetError, quoted
 from ..record import ImageWriter
 from ..targets import as_target
 from ._integrated_gradients import integrated_gradients
@@ -85,7 +86,8 @@ class AttributionImages(keras.callbacks.Callback):
         self._x, rows = _first(x, self._count)
         self._target = _first_target(target, rows)
         self._options = options if layer is None else {"layer": layer, **options}
-        self._plot = dict(plot or {})
+        _check_words(method, (None, x, target), self._options, "options")
+        self._plot = dict(_checked_plot(plot))
         self._writer = ImageWriter(Path(directory) / FOLDER)
         self._warned = self._stopped = False
         self._step = self._epoch_start = 0
@@ -142,6 +144,12 @@ class AttributionImages(keras.callbacks.Callback):
 
     def _draw(self, step: int) -> None:
         found = self._method(self.model, self._x, self._target, **self._options)
+        if not isinstance(found, Attribution):
+            raise GradwatchError(
+                "`method` must give an `Attribution`. Received: "
+                f"{getattr(self._method, '__name__', self._method)!r}, which gives an "
+                f"object of type {type(found).__name__}."
+            )
         png, size = _png(found.plot(**self._plot))
         name = found.method or getattr(self._method, "__name__", "attribution")
         tag = name if found.layer is None else f"{name}/{found.layer}"
@@ -226,6 +234,36 @@ def _checked_method(method: Any) -> Any:
         "`method` must be a function such as `gradwatch.integrated_gradients`. "
         f"Received: {method!r}."
     )
+
+
+def _checked_plot(plot: Any) -> Mapping[str, Any]:
+    if plot is not None and not isinstance(plot, Mapping):
+        raise GradwatchError(
+            "`plot` must be a dict of words for `Attribution.plot`, such as "
+            f"`{{'theme': 'dark'}}`, or None. Received: {plot!r}."
+        )
+    words = plot or {}
+    _check_words(Attribution.plot, (None,), words, "plot")
+    return words
+
+
+def _check_words(
+    function: Any, given: tuple[Any, ...], words: Mapping[str, Any], argument: str
+) -> None:
+    """Raises when a function does not take these words."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # one that does not say what it takes
+        return
+    try:
+        signature.bind(*given, **words)
+    except TypeError as error:
+        name = getattr(function, "__name__", repr(function))
+        raise GradwatchError(
+            f"`{argument}` must be arguments that `{name}` takes. Received: "
+            f"{quoted(map(str, words))}; {error}. It takes "
+            f"{quoted([*signature.parameters][len(given) :], 20)}."
+        ) from None
 
 
 def _checked_count(count: Any) -> int:

@@ -454,7 +454,7 @@ def test_a_run_that_is_taken_away_is_a_line(tmp_path, harm):
             write(writer, layout_of("b/kernel"), range(2))
             ended(writer)
 
-    console = terminal(200)
+    console = terminal(400)  # one line, also with the longest path of a test
     stop = Stop(lambda: harm(place), again, lambda: None)
     assert follow(place, console=console, stop=stop) == "ended"
     said = plain(console.file.getvalue())

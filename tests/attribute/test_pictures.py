@@ -2,6 +2,7 @@
 
 import io
 import re
+from dataclasses import replace
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -257,6 +258,8 @@ BAD = [
     (PICTURES, {"names": ["a"]}, "`names` must go with a picture of 'bars', 'lines'"),
     (TOKENS, {"tokens": "a b"}, "`tokens` must be a list .* Received: a single text"),
     (TOKENS, {"tokens": ["a", "b"]}, "`tokens` must .* not split into words"),
+    (TOKENS, {"tokens": 3}, "`tokens` must be a list of words .* Received: 3"),
+    (TOKENS, {"tokens": [3, 4]}, r"`tokens` must be a list .* Received: \[3, 4\]"),
     (TOKENS, {"tokens": [["a"]]}, "`tokens` must be a list .* Received: 1 of them"),
     (
         TOKENS,
@@ -265,6 +268,7 @@ BAD = [
     ),
     (made(numbers(2, 3)), {"names": ["a"]}, "`names` must have one name for each of"),
     (made(numbers(2, 3)), {"names": "abc"}, "`names` must be a list of names"),
+    (PICTURES, {"titles": 3}, "`titles` must have a line .* Received: 1"),
     (PICTURES, {"titles": ["a"]}, "`titles` must have a line for each of the 2 ex"),
     (PICTURES, {"top": 0}, "`top` must be a number of bars from 1"),
     (PICTURES, {"theme": "blue"}, '`theme` must be "light" or "dark"'),
@@ -282,6 +286,30 @@ def test_wrong_words_are_refused_with_a_way_out(a, words, message):
     if "theme" not in words:
         with pytest.raises(gw.GradwatchError, match=message):
             a.to_html(**words)
+
+
+def test_nothing_is_shown_as_nothing():
+    """A notebook shows a part that has no examples, and does not fall over it."""
+    a = replace(made(numbers(2, 3)), delta=np.zeros(2))[0:0]
+    assert "(0, 3)" in repr(a)
+    assert "&lt;Attribution of class_score(1) to inputs (0, 3)" in a._repr_html_()
+
+
+def test_words_may_come_from_a_generator():
+    """As many as there are examples, also where only the first ones are drawn."""
+    a = made(numbers(9, 3))
+    figure = a.plot(titles=(f"row {number}" for number in range(9)))
+    assert [ax.get_title("left") for ax in figure.axes][7] == "row 7"
+
+
+def test_steps_of_time_are_whole_numbers():
+    """There is no step 2.5."""
+    figure = made(numbers(1, 20, 4), None, 2).plot()
+    figure.canvas.draw()
+    labels = {
+        text.get_text() for ax in figure.axes[:2] for text in ax.get_xticklabels()
+    }
+    assert not {label for label in labels if "." in label}
 
 
 EVIL = '<img src=x onerror="alert(1)">'

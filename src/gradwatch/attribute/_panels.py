@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -186,7 +186,8 @@ def _numbers(values: np.ndarray) -> np.ndarray:
 def _captions(attribution: Attribution, titles: Any) -> list[str]:
     if titles is None:
         return [f"example {i}: {s:.4g}" for i, s in enumerate(attribution.score)]
-    texts = [titles] if isinstance(titles, str) else [str(title) for title in titles]
+    single = isinstance(titles, str) or not isinstance(titles, Iterable)
+    texts = [str(title) for title in ([titles] if single else titles)]
     if len(texts) != len(attribution):
         raise GradwatchError(
             "`titles` must have a line for each of the "
@@ -198,13 +199,17 @@ def _captions(attribution: Attribution, titles: Any) -> list[str]:
 def _tokens(tokens: Any, attribution: Attribution) -> list[list[str]] | None:
     if tokens is None:
         return None
-    rows = [] if isinstance(tokens, str) else list(tokens)
+    single = isinstance(tokens, str) or not isinstance(tokens, Iterable)
+    rows = [] if single else list(tokens)
     if len(attribution) == 1 and rows and all(isinstance(word, str) for word in rows):
         rows = [rows]
-    if len(rows) != len(attribution) or any(isinstance(row, str) for row in rows):
+    lists = all(isinstance(r, Iterable) and not isinstance(r, str) for r in rows)
+    if len(rows) != len(attribution) or not lists:
         received = (
             "a single text"
             if isinstance(tokens, str)
+            else repr(tokens)
+            if single or not any(isinstance(row, Iterable) for row in rows)
             else "texts that are not split into words"
             if any(isinstance(row, str) for row in rows)
             else f"{len(rows)} of them"

@@ -52,9 +52,10 @@ def _panels(
 
 def _cut(given: Any, attribution: Attribution) -> Any:
     """Keeps what is said of the examples that are drawn; what is wrong stays wrong."""
-    if given is None or isinstance(given, str) or len(given) != len(attribution):
+    if isinstance(given, str) or not isinstance(given, Iterable):
         return given
-    return given[:MOST]
+    found = list(given)
+    return found[:MOST] if len(found) == len(attribution) else found
 
 
 def _others(attribution: Attribution, beside: Any) -> list[Any]:

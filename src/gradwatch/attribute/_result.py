@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -124,7 +125,7 @@ class Attribution:
     def __repr__(self) -> str:
         where = ", ".join(f"{p.name} {p.values.shape}" for p in self.places)
         text = f"<Attribution of {self.target} to {where} by {self.method}"
-        if self.delta is not None:
+        if self.delta is not None and len(self.delta):
             text += f", delta at most {np.max(np.abs(self.delta)):.2g}"
         return text + ">"
 
@@ -276,7 +277,8 @@ class Attribution:
         return html_of(self, Words(kind, names, tokens, titles), beside, top)
 
     def _repr_html_(self) -> str:
-        return self.to_html()
+        # A notebook shows whatever there is, and be it nothing.
+        return self.to_html() if len(self) else f"<pre>{html.escape(repr(self))}</pre>"
 
     # on disk --------------------------------------------------------------------------
 

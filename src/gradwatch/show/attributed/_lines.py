@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
+from matplotlib.ticker import MaxNLocator
 
 from .. import palette
 from ..palette import Theme
@@ -62,6 +63,8 @@ class Lines:
         for ax in axes:
             ax.spines[:].set_visible(False)
             ax.tick_params(length=0, labelsize=8)
+        # Between two steps of time there is none.
+        axes[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
         if self.strips:
             above.tick_params(labelbottom=False)
         if words := silent(values):

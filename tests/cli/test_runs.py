@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import gradwatch as gw
+from gradwatch.record import RunWriter
 from gradwatch.show.diff import compare
 from gradwatch.show.report import report
 
@@ -143,3 +144,48 @@ def test_a_missing_library_names_the_extra(gradwatch, runs, monkeypatch):
     said = gradwatch("export", runs.a, "-o", "a.parquet")
     assert said.exit_code == 2
     assert 'pip install "gradwatch[pandas]"' in said.stderr
+
+
+def test_a_dash_is_the_screen(gradwatch, runs, tmp_path, monkeypatch):
+    """As for other commands: no file of that name."""
+    monkeypatch.chdir(tmp_path)
+    assert gradwatch("report", runs.a, "-o", "-").stdout == report([runs.a], "html")
+    said = gradwatch("report", runs.a, "-o", "-", "--format", "md")
+    assert said.stdout == report([runs.a], "md")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_without_room_is_a_rule_and_a_way_out(gradwatch, runs, monkeypatch):
+    """The system names no file where it is the screen that takes no more."""
+    import errno
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("gradwatch.show.report.report", full)
+    said = gradwatch("report", runs.a, "--format", "md")
+    assert said.exit_code == 2
+    assert "Received: No space left on device. Make room" in said.stderr
+
+
+def test_a_file_that_cannot_be_made_is_named_as_it_was_given(
+    gradwatch, runs, tmp_path, monkeypatch
+):
+    """And not as what is made beside it first."""
+
+    def refuse(dir, prefix, suffix):
+        raise PermissionError(13, "Permission denied", f"{dir}/{prefix}random{suffix}")
+
+    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    said = gradwatch("export", runs.a, "-o", tmp_path / "a.csv")
+    assert said.exit_code == 2
+    assert f"Received: '{tmp_path / 'a.csv'}': Permission denied" in said.stderr
+
+
+def test_a_run_without_a_record_is_not_said_to_be_well(gradwatch, tmp_path):
+    """Nothing can be told of it, and no more is said."""
+    with RunWriter(tmp_path / "never") as writer:
+        writer.note("run", {"model": "mlp"})
+    said = gradwatch("diagnose", tmp_path / "never")
+    assert said.exit_code == 0
+    assert said.output.startswith("No step was recorded, so that nothing can be told")

@@ -58,6 +58,8 @@ def command(
         say("\n\n".join(str(finding) for finding in found))
     else:
         steps = counted(len(opened.steps), "recorded step")
-        found_none = f"Nothing is wrong in {steps} of {run}."
+        found_none = (
+            f"Nothing is wrong in {steps} of {run}." if len(opened.steps) else ""
+        )
         say(" ".join(words for words in (found_none, untold(opened)) if words))
     ctx.exit(1 if found else 0)

@@ -33,7 +33,12 @@ def command(run: str, output: str) -> None:
     from ..record import open_run
 
     opened = open_run(run)
-    opened.export(output)
+    try:
+        opened.export(output)
+    except OSError as error:
+        # The file is made beside its place first, under a name that nobody gave.
+        error.filename = output
+        raise
     lines = sum(len(record.layout) for record in opened.records())
     click.echo(
         f"Wrote {output}: {counted(lines, 'line')} of "

@@ -71,6 +71,11 @@ class Commands(click.Group):
 
 def _in_words(error: Exception) -> str:
     """Returns what the system refused as rule, what was received, and way out."""
+    if isinstance(error, OSError) and error.strerror and not error.filename:
+        return (
+            "What is written must have a place that takes it. Received: "
+            f"{error.strerror}. Make room, or name another place."
+        )
     if isinstance(error, OSError) and error.filename and error.strerror:
         name = os.fsdecode(error.filename)
         return (

@@ -18,7 +18,8 @@ from ._complete import runs
     "--output",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Where to write it. Without: report.html for a page, the screen for the rest.",
+    help="Where to write it, - for the screen. Without: report.html for a page, the "
+    "screen for the rest.",
 )
 @click.option(
     "--format",
@@ -44,8 +45,8 @@ def command(
     """  # noqa: D301 - click reads the backspace
     from ..show.report import report, write_report
 
-    if output is None and kind in ("md", "json"):
-        click.echo(report(runs, kind, title=title), nl=False)
+    if output == "-" or (output is None and kind in ("md", "json")):
+        click.echo(report(runs, kind or "html", title=title), nl=False)
         return
     path = write_report(runs, output or "report.html", format=kind, title=title)
     click.echo(f"Wrote {path} ({path.stat().st_size / 1e3:,.0f} kB).")

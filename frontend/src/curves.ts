@@ -326,7 +326,9 @@ export function levels(low: number, high: number): number[] {
   const round = powers(Math.floor(from), to, Infinity)
     .flatMap((exponent) => [1, 2, 5].map((digit) => Number(`${digit}e${exponent}`)))
     .filter((value) => value >= low && value <= high);
-  return round.length > 2 ? round : ticks(low, high, 4);
+  if (round.length > 2) return round;
+  const few = ticks(low, high, 6);
+  return few.length > 2 ? few : ticks(low, high, 8);
 }
 
 function labels(at: number[]): string[] {

@@ -125,7 +125,8 @@ export class MomentCard {
     const data = found && found.name === state.line ? found : null;
     this.histogram.show({ data, range, step: sides.step, theme });
     const facts = sides.a.facts.value;
-    const absent = Boolean(facts && !facts.lines.weight?.names.includes(state.line ?? ""));
+    const { line: chosen } = state;
+    const absent = Boolean(facts && chosen && !facts.lines.weight?.names.includes(chosen));
     const none = absent || Boolean(data && !data.steps.length);
     this.histogramNone.hidden = !none;
     this.histogramNone.textContent = absent

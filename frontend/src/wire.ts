@@ -31,7 +31,7 @@ export function unpack(buffer: ArrayBuffer): Packed {
   return { facts, arrays, shapes };
 }
 
-/** Four significant digits in three bytes: all low bytes, all high bytes, all powers. */
+/** Four or five digits in three bytes: all low bytes, all high bytes, all powers. */
 function decimals(bytes: Uint8Array): Float32Array {
   const size = bytes.length / 3;
   const values = new Float32Array(size);
@@ -41,7 +41,8 @@ function decimals(bytes: Uint8Array): Float32Array {
     if (power === 0) values[i] = digits === 0 ? 0 : NaN;
     else {
       const sign = digits & 0x8000 ? -1 : 1;
-      values[i] = sign * Number(`${digits & 0x7fff}e${power - 131}`);
+      const rest = digits & 0x7fff;
+      values[i] = sign * (power < 10 ? 10_000 * power + rest : Number(`${rest}e${power - 131}`));
     }
   }
   return values;

@@ -1,5 +1,6 @@
 """The report in a real browser, from disk and without a network."""
 
+import numpy as np
 import pytest
 
 from gradwatch.record import Layout, RunWriter
@@ -193,6 +194,28 @@ def test_an_axis_of_many_powers_of_ten_has_numbers(tmp_path, open_page):
     assert {"10⁴", "10⁶"} <= set(page.evaluate("() => [...written.plot]"))
     below = set(page.evaluate("() => [...written.flow]"))
     assert {f"de…{n}/kernel" for n in range(5)} <= below
+
+
+def test_large_numbers_are_those_of_the_run(tmp_path, open_page):
+    """Five digits are shown of them, on the axis and in the numbers."""
+
+    def plant(step, rows):
+        rows[:, AT["norm"]] = np.linspace(0.775, 2.42, 20)[step // 10]
+        rows[:, AT["max"]] = 45_129.0
+        rows[:, AT["min"]] = 0.0
+
+    write_run(tmp_path / "run", steps=200, every=10, layout=DENSE, plant=plant)
+    report = write_report([tmp_path / "run"], tmp_path / "report.html")
+    page, _ = open_page(report.as_uri(), report.as_uri())
+    wait_for_picture(page, ".plot canvas")
+    wait_for(
+        page,
+        "() => document.querySelector(\"[data-quantity='largest']\").textContent ==="
+        " '45129'",
+    )
+    page.evaluate(WRITTEN)
+    wait_for(page, "() => window.written.plot.size > 4")
+    assert {"4", "6", "8"} <= set(page.evaluate("() => [...written.plot]"))
 
 
 def test_a_run_without_a_record_says_so(odd):

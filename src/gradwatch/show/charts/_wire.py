@@ -76,7 +76,8 @@ def decimals(numbers: NDArray[np.float32]) -> NDArray[np.uint8]:
     As many as are ever shown, and rounded as they are shown: a report can be a third of
     the size, and its numbers are still those of the run. All low bytes of the digits
     come first, then all high bytes (with the sign), then the powers of ten, plus 131: 0
-    is for zero and NaN. Equal things stand together, which is what deflating likes.
+    is for zero and NaN, and 1 to 9 are the first digit of 10,000 to 99,999, of which
+    five are shown. Equal things stand together, which is what deflating likes.
 
     Example:
     >>> import numpy as np
@@ -94,8 +95,11 @@ def decimals(numbers: NDArray[np.float32]) -> NDArray[np.uint8]:
         digits = np.where(wrong, _digits(size, power), digits)
     # Rounded up, the very largest ones would be infinite on the other side.
     digits = np.where(power == 35, np.minimum(digits, 3402), digits)
+    whole = np.round(np.minimum(size, 1e6)).astype(np.int64)
+    five = (whole >= 10_000) & (whole <= 99_999)
+    digits = np.where(five, whole % 10_000, digits)
     digits = np.where(usual, digits | np.where(flat < 0, 0x8000, 0), np.isnan(flat))
-    powers = np.where(usual, power + 131, 0)
+    powers = np.where(usual, np.where(five, whole // 10_000, power + 131), 0)
     return np.concatenate([digits & 0xFF, digits >> 8, powers]).astype(np.uint8)
 
 
@@ -104,6 +108,7 @@ def from_decimals(data: NDArray[np.uint8]) -> NDArray[np.float32]:
     low, high, powers = data.reshape(3, -1).astype(np.int64)
     digits = low | (high << 8)
     value = (digits & 0x7FFF) * 10.0 ** (powers - 131)
+    value = np.where(powers < 10, powers * 10_000 + (digits & 0x7FFF), value)
     value = np.where(digits & 0x8000, -value, value)
     special = np.where(digits == 0, 0.0, np.nan)
     return np.where(powers == 0, special, value).astype(np.float32)

@@ -133,3 +133,19 @@ def test_totals_are_over_all_weights(trained):
     assert totals.update.tolist() == [1.0] * len(STEPS)
     np.testing.assert_allclose(totals.learning_rate, RATE)
     np.testing.assert_allclose(totals.loss_scale, 1.0)
+
+
+def test_a_norm_past_float32_is_as_large_as_it_can_be(tmp_path):
+    """Weights that run away are finite for a while, and watching goes on silently.
+
+    Also for who has made errors of what NumPy warns of.
+    """
+    model = planted(keras.optimizers.SGD(1e8), {"a": (50,)})
+    steps = [{"a": np.full(50, -2e30, "float32")} for _ in range(3)]
+    with np.errstate(all="raise"):
+        feed(model, steps, GradientMonitor(tmp_path, every=1))
+    run, most = open_run(tmp_path), np.finfo(np.float32).max
+    assert run.steps.tolist() == [0, 1, 2]
+    assert run["a/w"].update_norm[0] == most
+    assert run["a/w"].weight_norm[1] == most
+    assert not np.isfinite(run["a/w"].weight_norm[2])  # the elements are infinite now

@@ -39,6 +39,7 @@ class Assembler:
         self._watching = watching
         self._layouts: dict[tuple[Any, ...], Layout] = {}
 
+    @np.errstate(all="ignore")  # who diverges has other worries, and may have raised it
     def totals(self, sent: dict[str, Parts]) -> dict[str, float]:
         """Returns the numbers of the whole model; a step waits for no others."""
         taps = self._watching.taps
@@ -55,6 +56,7 @@ class Assembler:
             watching.reached,
         )
 
+    @np.errstate(all="ignore")
     def record(
         self,
         step: int,
@@ -167,11 +169,11 @@ def _weights(
 ) -> _Block:
     totals = Totals(parts)
     rows = finish(parts["sums"], totals.scale)
-    rows[:, _COLUMN["weight_norm"]] = totals.weights
-    rows[:, _COLUMN["update_norm"]] = totals.updates
+    rows[:, _COLUMN["weight_norm"]] = _narrowed(totals.weights)
+    rows[:, _COLUMN["update_norm"]] = _narrowed(totals.updates)
     if totals.applies:
         exponents = np.exp2(rows[:, _COLUMN["exponent"]].astype(np.float64))
-        rows[:, _COLUMN["applied_norm"]] = totals.applied / exponents
+        rows[:, _COLUMN["applied_norm"]] = _narrowed(totals.applied / exponents)
     counts = parts["counts"].astype(np.uint32) if histograms else None
     return _Block("weight", names, rows, sizes, counts)
 
@@ -184,6 +186,12 @@ def _activations(parts: Parts | None, labels: Labels, scale: float) -> list[_Blo
         rows = finish(parts["gradients"], scale)
         blocks.append(_Block("activation", labels.reached, rows))
     return blocks
+
+
+def _narrowed(norms_: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Norms as float32 can hold them: of finite numbers, none is called infinite."""
+    most = float(np.finfo(np.float32).max)
+    return np.where(np.isfinite(norms_), np.minimum(norms_, most), norms_)
 
 
 def _root(norms_: NDArray[np.float64]) -> float:

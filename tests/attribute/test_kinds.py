@@ -391,3 +391,27 @@ def test_inputs_are_told_apart_by_name_whatever_their_order():
     drawn = [attribute.sampled(data[0]), "zeros"]
     with pytest.raises(gw.GradwatchError, match="`baseline` must be one `sampled"):
         IG(model, x, target, baseline=drawn)
+
+
+def test_an_input_of_another_output_adds_nothing():
+    """Two towers with a head each: the one that is not asked for has zeros."""
+    left, right = keras.Input((4,), name="left"), keras.Input((3,), name="right")
+    outputs = {
+        "a": layers.Dense(3, name="a")(layers.Dense(5, activation="tanh")(left)),
+        "b": layers.Dense(2, name="b")(right),
+    }
+    model = fill(keras.Model([left, right], outputs))
+    x = [numbers(3, 4, seed=1), numbers(3, 3, seed=2)]
+    target = gw.class_score(CLASSES, output="a")
+    for method in (gw.saliency, gw.input_x_gradient, IG, attribute.deep_lift):
+        a = method(model, x, target)
+        assert np.abs(a.values["inputs[left]"]).max() > 0.01
+        assert a.values["inputs[right]"].shape == (3, 3)
+        assert not a.values["inputs[right]"].any()
+    assert difference(a) < 1e-5
+    alone = gw.saliency(keras.Model(left, outputs["a"]), x[0], gw.class_score(CLASSES))
+    found = gw.saliency(model, x, target).values["inputs[left]"]
+    close(found, alone.values, 1e-5)
+    # A layer of the other one was named by mistake.
+    with pytest.raises(gw.GradwatchError, match="`target` must depend on .*'b'"):
+        gw.saliency(model, x, target, layer="b")

@@ -184,11 +184,11 @@ class Problem:
             self._at = of_entries(found, [])
         by_leaf = {entry.leaf: entry for entry in found}
         entries = [by_leaf[leaf] for leaf in self._at.leaves]
-        self._require_gradients(entries)
+        gradients = [self._gradient(entry, entries) for entry in entries]
         self.ruled = captured.ruled
         return Found(
             captured.extras["scores"],
-            [dense(entry.gradient) for entry in entries],
+            gradients,
             [entry.value for entry in entries],
         )
 
@@ -236,14 +236,19 @@ class Problem:
         manner = Manner(True, differentiate, self._rule, given)
         return engine_for(self.model, wrt, manner)
 
-    def _require_gradients(self, entries: Sequence[Entry]) -> None:
-        for entry in entries:
-            if entry.gradient is None:
-                raise GradwatchError(
-                    "`target` must depend on what it is attributed to, by a path that "
-                    f"has a gradient. Received: {self.target}, and no gradient at "
-                    f"{entry.name!r}. {entry.reason}"
-                )
+    def _gradient(self, entry: Entry, entries: Sequence[Entry]) -> Tensor:
+        if entry.gradient is not None:
+            return dense(entry.gradient)
+        reached = any(other.gradient is not None for other in entries)
+        cause = entry.reason.cause if entry.reason else ""
+        if self.at_inputs and reached and cause == "other_output":
+            # Of several inputs, one that only other outputs look at adds nothing.
+            return ops.zeros(entry.shape, entry.dtype)
+        raise GradwatchError(
+            "`target` must depend on what it is attributed to, by a path that has a "
+            f"gradient. Received: {self.target}, and no gradient at {entry.name!r}. "
+            f"{entry.reason}"
+        )
 
     # how much at a time ---------------------------------------------------------------
 

@@ -197,3 +197,19 @@ def test_a_size_is_whole_numbers_from_one(image_model):
     for size in (0, -1, 2.5, True, "9", (4, 0), (4, 2.5)):
         with pytest.raises(gw.GradwatchError, match="`size` must be a whole number"):
             a.upsample(size)
+
+
+def test_a_full_disk_leaves_what_was_saved_before(integrated, tmp_path, monkeypatch):
+    """The new file takes the place of the old one when it is whole."""
+    path = tmp_path / "why.npz"
+    integrated.save(path)
+
+    def full(file, **arrays):
+        file.write(b"PK")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez_compressed", full)
+    with pytest.raises(OSError, match="No space left"):
+        integrated[0].save(path)
+    assert len(Attribution.load(path)) == 3
+    assert list(tmp_path.iterdir()) == [path]

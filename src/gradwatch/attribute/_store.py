@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,9 +38,15 @@ def save(attribution: Attribution, path: str | os.PathLike[str]) -> None:
         "places": [[p.name, p.channels] for p in attribution.places],
         "sources": [[p.name, p.channels] for p in attribution.sources],
     }
-    # A file, not a name: NumPy would put ".npz" behind a name without it.
-    with open(path, "wb") as file:
-        np.savez_compressed(file, words=np.array(json.dumps(words)), **arrays)  # type: ignore[arg-type]
+    # Beside it first: on a full disk, what was saved before must not be lost as well.
+    draft = Path(os.fspath(path) + ".new")
+    try:
+        # A file, not a name: NumPy would put ".npz" behind a name without it.
+        with open(draft, "wb") as file:
+            np.savez_compressed(file, words=np.array(json.dumps(words)), **arrays)  # type: ignore[arg-type]
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from gradwatch.record import Follower, Layout, open_run
 from gradwatch.show import palette
 from gradwatch.show.charts import QUANTITIES, Table, heat, moment, table_of
 from gradwatch.show.runs import _heat
-from gradwatch.summarise import blank
+from gradwatch.summarise import BUCKETS, blank
 
 from .conftest import NAMES, weights, write
 
@@ -262,6 +262,28 @@ def test_a_histogram_shows_the_share_of_elements_by_size_and_sign(run):
     start = octave[meshes[1]][negative + 1]
     assert -start - tenth == pytest.approx(-6 - math.log2(0.1))
     assert [list(x.get_xdata()) for x in signs(figure, "NaN")] == []
+
+
+def test_a_long_address_and_a_long_run_stay_on_the_page(tmp_path):
+    """A title is folded, not cut off by the edge of the figure."""
+    name = "/".join(f"stage_with_a_long_name_{n}" for n in range(6)) + "/kernel"
+    counts = np.ones((1, BUCKETS), np.int64)
+    directory = tmp_path / ("experiments_of_" * 6) / ("learning_rate_" * 6)
+    columns = {"norm": 1.0, "zeros": 0.0, "nan": 0, "posinf": 0, "neginf": 0}
+    run = write(
+        directory,
+        weights(name),
+        range(4),
+        lambda place, step: ({**columns, "exponent": 0}, {}),
+        counts_of=lambda place: counts,
+    )
+    for figure in (run.plot_histogram(name), run.plot("norm")):
+        figure.draw_without_rendering()
+        title = figure.axes[0].get_title(loc="left")
+        box = figure.axes[0]._left_title.get_window_extent()
+        assert "…" in title
+        assert box.x1 <= figure.bbox.width
+    assert run.plot_histogram(name).axes[0].get_title(loc="left").count("kernel") == 1
 
 
 def test_a_histogram_says_where_elements_were_not_finite(run):

@@ -8,6 +8,8 @@ from ..._errors import GradwatchError
 from ...diagnose import Finding, evidence_of
 from ...record import TOTALS, Run
 from ...summarise import Row
+from .._fold import middle
+from .._format import printable
 from .._plot import needs_matplotlib, theme_named
 from .._plot import plot_flow as _plot_flow
 from ..charts import QUANTITIES, Table, table_of
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 LINES = 6
 """So many lines are drawn as lines; more of them are a heat map."""
+
+_TITLE = 84  # letters of a title that the figure of a histogram has room for
 
 
 def plot_run(
@@ -83,7 +87,9 @@ def plot_run_histogram(run: Run, name: str, *, theme: ThemeName) -> Figure:
         )
     with needs_matplotlib():
         from ._histogram import draw_histogram
-    return draw_histogram(series, f"Gradient of {series.name} · {_short(run)}", colours)
+    short = _short(run)
+    name = middle(printable(series.name), _TITLE - len("Gradient of  · ") - len(short))
+    return draw_histogram(series, f"Gradient of {name} · {short}", colours)
 
 
 def plot_finding(finding: Finding, run: Run, *, theme: ThemeName) -> Figure:
@@ -137,4 +143,5 @@ def _title(words: str, run: Run) -> str:
 
 def _short(run: Run) -> str:
     """The last two parts of where it is: the rest is of the machine."""
-    return "/".join(run.directory.parts[-2:]) or str(run.directory)
+    short = "/".join(run.directory.parts[-2:]) or str(run.directory)
+    return middle(printable(short), _TITLE // 2)

@@ -351,6 +351,20 @@ def test_a_terminal_that_knows_ascii_only_is_served(run):
     assert "! vanishing" in text
 
 
+def test_letters_of_two_cells_keep_their_place_in_ascii(tmp_path):
+    """What stands to their right is not moved."""
+    with RunWriter(tmp_path / "run") as writer:
+        write(writer, layout_of("層層/kernel", "abcd/kernel"), range(3))
+    file = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    console = Console(file=file, width=80, height=24, force_terminal=True)
+    follow(tmp_path / "run", console=console, once=True)
+    file.flush()
+    text = plain(file.buffer.getvalue().decode("ascii"))
+    wide, usual = (line for line in text.splitlines() if "/kernel" in line)
+    assert wide.startswith("????/kernel")
+    assert wide.index("o ok") == usual.index("o ok")
+
+
 # what happens to a run ----------------------------------------------------------------
 
 

@@ -267,5 +267,6 @@ def showable(text: str, encoding: str) -> str:
     try:
         text.encode(encoding)
     except (UnicodeEncodeError, LookupError):
-        return text.translate(_ASCII).encode("ascii", "replace").decode()
+        known = text.translate(_ASCII)
+        return "".join(c if c.isascii() else "?" * cell_len(c) for c in known)
     return text

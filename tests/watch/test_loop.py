@@ -205,3 +205,68 @@ def test_bad_arguments_are_explained(tmp_path):
         with gw.watch(unbuilt, optimizer, tmp_path):
             raise AssertionError
     assert "apply" not in vars(optimizer)
+
+
+def pusher(optimizer, variables, mode):
+    """Returns a function that makes a step in which every gradient is this number."""
+
+    def gradients(size):
+        return [size * keras.ops.ones(v.shape) for v in variables]
+
+    if BACKEND == "tensorflow" and mode != "eager":
+        import tensorflow as tf
+
+        xla = mode == "XLA"
+        push = tf.function(
+            lambda size: optimizer.apply(gradients(size), variables), jit_compile=xla
+        )
+        return lambda size: push(tf.constant(size))
+    return lambda size: optimizer.apply(gradients(size), variables)
+
+
+# On JAX, what is compiled by itself is a step by itself.
+APART = ("eager",) if BACKEND == "jax" else MODES
+
+
+@pytest.mark.parametrize("mode", APART)
+def test_an_optimizer_that_is_applied_now_and_then_has_lines_then_only(tmp_path, mode):
+    """As the maker of a GAN, whose judge learns at every step."""
+    model, often = build()
+    rarely = keras.optimizers.SGD(RATE)
+    judge, maker = (layer.trainable_variables for layer in model.layers)
+    often.build(judge)
+    rarely.build(maker)
+    with gw.watch(model, [rarely, often], tmp_path, every=1) as loop:
+        push_judge, push_maker = pusher(often, judge, mode), pusher(rarely, maker, mode)
+        for step in range(5):
+            if step in (1, 3):
+                push_maker(100.0)
+            push_judge(step + 1.0)
+    run = gw.open_run(tmp_path)
+    assert run["a/bias"].steps.tolist() == [0, 1, 2, 3, 4]
+    assert run["a/bias"].max.tolist() == [1, 2, 3, 4, 5]
+    assert run["head/bias"].steps.tolist() == [1, 3]
+    assert run["head/bias"].max.tolist() == [100, 100]
+    sizes = np.arange(1, 6) * np.sqrt(36.0)  # the judge has so many numbers, and
+    sizes[[1, 3]] = np.hypot(sizes[[1, 3]], 100 * np.sqrt(5.0))  # the maker so many
+    np.testing.assert_allclose(run.totals.global_norm, sizes, 1e-5)
+    assert loop.overhead["steps"] == 5
+
+
+@pytest.mark.skipif(BACKEND == "jax", reason="an optimizer is given all its weights")
+@pytest.mark.parametrize("mode", MODES)
+def test_one_optimizer_may_train_one_part_after_the_other(tmp_path, mode):
+    """Each step has the lines of what it trained, and no others."""
+    model, optimizer = build()
+    optimizer.build(model.trainable_variables)
+    first, second = (layer.trainable_variables for layer in model.layers)
+    with gw.watch(model, optimizer, tmp_path, every=1):
+        one, two = pusher(optimizer, first, mode), pusher(optimizer, second, mode)
+        for _ in range(2):
+            one(1.0)
+            two(2.0)
+    run = gw.open_run(tmp_path)
+    assert run["a/bias"].steps.tolist() == [0, 2]
+    assert run["a/bias"].max.tolist() == [1, 1]
+    assert run["head/bias"].steps.tolist() == [1, 3]
+    assert run["head/bias"].max.tolist() == [2, 2]

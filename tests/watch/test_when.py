@@ -10,6 +10,7 @@ from gradwatch.monitor._host import Host
 from gradwatch.record import open_run
 
 from .cases import Data, batches
+from .gan import gan
 from .models import QUICK, X, Y, arrays, fit, mlp
 
 # Said by Keras of every generator that ends.
@@ -256,3 +257,47 @@ def test_a_budget_is_a_share(share):
     """More than nothing, at most all."""
     with pytest.raises(GradwatchError, match="`share` must be a share of training"):
         budget(share)
+
+
+def test_optimizers_of_a_step_of_ones_own_are_counted_too(tmp_path):
+    """A resumed GAN does not write over itself; its `model.optimizer` never steps."""
+    model = gan(**QUICK)
+    for _ in range(2):
+        fit(model, GradientMonitor(tmp_path, every=1, histograms=False), y=X[::-1])
+    assert open_run(tmp_path).steps.tolist() == [*range(8)]
+
+
+class Between(keras.callbacks.Callback):
+    """Trains the model itself, between two steps of `fit`."""
+
+    def __init__(self, how):
+        super().__init__()
+        self._how = how
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 1:
+            self._how(self.model)
+
+
+BETWEEN = {
+    "a batch": lambda model: model.train_on_batch(X[:2], Y[:2]),
+    "a fit": lambda model: fit(model),
+}
+
+
+@pytest.mark.parametrize("how", BETWEEN)
+def test_a_callback_may_train_the_model_in_between(tmp_path, how):
+    """What it does is not recorded; the steps of `fit` after it are."""
+
+    def trained(*monitor):
+        keras.utils.set_random_seed(0)
+        model = mlp()
+        fit(model, *monitor, Between(BETWEEN[how]))
+        assert "train_step" not in vars(model)
+        return arrays([*model.variables, *model.optimizer.variables])
+
+    expected = trained()
+    found = trained(GradientMonitor(tmp_path, every=1, histograms=False))
+    assert open_run(tmp_path).steps.tolist() == [0, 1, 2, 3]
+    for mine, theirs in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(mine, theirs)

@@ -211,3 +211,38 @@ def test_a_weight_without_a_gradient_is_not_shown_as_zero(tmp_path):
     jax = keras.config.backend() == "jax"
     assert ("idle/kernel" in run) == jax
     assert "used/kernel" in run
+
+
+class Parts(keras.Model):
+    """Trains one part after the other with one optimizer, and the first part twice."""
+
+    def __init__(self):
+        super().__init__(name="demo")
+        self.first, self.second = (layers.Dense(2, name=n) for n in ("one", "two"))
+
+    def call(self, x):
+        return self.second(self.first(x))
+
+    def train_step(self, _):
+        for size, part in ((1.0, self.first), (2.0, self.second), (3.0, self.first)):
+            variables = part.trainable_variables
+            gradients = [size * ops.ones(v.shape) for v in variables]
+            self.optimizer.apply(gradients, variables)
+        return {"size": ops.ones(())}
+
+
+@pytest.mark.skipif(keras.config.backend() == "jax", reason="all weights at once")
+@pytest.mark.parametrize("eager", [False, True])
+def test_parts_that_one_optimizer_trains_in_turn_are_all_recorded(tmp_path, eager):
+    """Of a part that is trained twice in one step, the last time counts."""
+    model = Parts()
+    model(X)
+    model.compile("sgd", run_eagerly=eager, **QUICK)
+    model.optimizer.build(model.trainable_variables)
+    fit(model, GradientMonitor(tmp_path, every=1))
+    run = open_run(tmp_path)
+    assert run.names == ("one/kernel", "one/bias", "two/kernel", "two/bias")
+    assert run["one/bias"].max.tolist() == [3, 3, 3, 3]
+    assert run["two/bias"].max.tolist() == [2, 2, 2, 2]
+    whole = np.sqrt(sum(run[name].norm ** 2 for name in run.names))
+    np.testing.assert_allclose(run.totals.global_norm, whole, 1e-5)

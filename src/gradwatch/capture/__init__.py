@@ -1,5 +1,6 @@
 """Capture: model and selection in, gradients out; the model stays as it was."""
 
+from ._call import inner_of as inner_of
 from ._described import array_of as array_of
 from ._described import describe as describe
 from ._engine import Captured as Captured

@@ -47,6 +47,10 @@ TOTALS = ("scale", "learning_rate", "advanced", "updates")
 """What is sent of the step as a whole."""
 
 
+Lines = tuple[tuple[str, ...], tuple[int, ...]]
+"""The names and sizes of the weights of one call, in their order."""
+
+
 class OptimizerTap:
     """Stands at one optimizer while it trains."""
 
@@ -62,9 +66,8 @@ class OptimizerTap:
         """Is told of each call that is over; where steps are compiled, when traced."""
         self.optimizer = optimizer
         self.key = key
-        self.names: tuple[str, ...] = ()
-        self.sizes: tuple[int, ...] = ()
-        """Of the lines it sends, in their order; known after the first step."""
+        self.lines: dict[str, Lines] = {}
+        """What it sends, by key; known after the first step."""
         self.scale: Tensor | None = None
         """What the loss was multiplied by in the step being traced, or run."""
         self.calls = 0
@@ -76,6 +79,7 @@ class OptimizerTap:
         self._failed = failed
         self._inside = False
         self._originals: dict[str, Any] = {}
+        self._keys: dict[Lines, str] = {}
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -201,22 +205,24 @@ class OptimizerTap:
             if step.grads[place] is not None
             and (name := self._name_of(variable)) is not None
         ]
-        self.names = tuple(name for name, _ in named)
-        self.sizes = tuple(_size(step.values[place]) for _, place in named)
         if not named:
             return contextlib.nullcontext(), None
+        key = self._key_of(
+            tuple(name for name, _ in named),
+            tuple(_size(step.values[place]) for _, place in named),
+        )
         places = [place for _, place in named]
         with step.state():
             scale = self.scale = scale_of(self.optimizer)
             totals = totals_of(self.optimizer, scale)
-            accumulated = self._accumulated(step, due)
+            accumulated = self._accumulated(key, step, due)
         readings = self._read_early(step, places, due)
         listened = [place for place in places if self._can_listen(step, place)]
         variables = {place: step.variables[place] for place in listened}
         moves = Moves(self.optimizer, stream, due, variables, self._failed)
         copied = [place for place in places if place not in set(listened)]
         copies = stream.snapshot(
-            f"{self.key}/weights", due, [step.values[place] for place in copied]
+            f"{key}/weights", due, [step.values[place] for place in copied]
         )
 
         def send(result: Any) -> None:
@@ -260,15 +266,28 @@ class OptimizerTap:
                         self.optimizer, step, scale, accumulated, places
                     )
 
-            stream.emit(self.key, due, numbers)
+            stream.emit(key, due, numbers)
 
         return moves.listening(), send
 
-    def _accumulated(self, step: Step, due: Any) -> Any:
+    def _key_of(self, names: tuple[str, ...], sizes: tuple[int, ...]) -> str:
+        """A key for each set of weights: a step may train one after the other.
+
+        What trains the same ones twice sends twice under one key: the last counts.
+        """
+        lines = (names, sizes)
+        if lines not in self._keys:
+            count = len(self._keys)
+            self._keys[lines] = f"{self.key}/{count}" if count else self.key
+        key = self._keys[lines]
+        self.lines[key] = lines
+        return key
+
+    def _accumulated(self, key: str, step: Step, due: Any) -> Any:
         values = accumulators_of(self.optimizer, step)
         if values is None:
             return None
-        return self.stream.snapshot(f"{self.key}/accumulated", due, values)
+        return self.stream.snapshot(f"{key}/accumulated", due, values)
 
     def _counts(self, group: Group) -> Tensor:
         due = self.stream.due(HISTOGRAMS)

@@ -155,6 +155,7 @@ class Watching:
     ) -> Iterator[None]:
         """Taps a loop that is not `fit`: nobody announces its steps."""
         self.stream = current().watching.LoopStream(ask, receive, start, foreseen)
+        self.stream.several = len(self.taps) > 1
         for tap in self.taps:
             tap.stream = self.stream
         session = self._new_session()

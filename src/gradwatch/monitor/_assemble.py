@@ -22,7 +22,7 @@ class Labels:
     """Whose numbers a step sent: a later step, traced anew, may send those of others.
 
     Attributes:
-        weights: The names and sizes of each tap, by its key.
+        weights: The names and sizes of what each tap sends, by key.
         activations: The activations whose values were sent.
         reached: Those whose gradients were.
     """
@@ -42,16 +42,14 @@ class Assembler:
     @np.errstate(all="ignore")  # who diverges has other worries, and may have raised it
     def totals(self, sent: dict[str, Parts]) -> dict[str, float]:
         """Returns the numbers of the whole model; a step waits for no others."""
-        taps = self._watching.taps
-        return _joined(
-            [Totals(sent[tap.key]).numbers for tap in taps if tap.key in sent]
-        )
+        keys = [key for tap in self._watching.taps for key in tap.lines]
+        return _joined([Totals(sent[key]).numbers for key in keys if key in sent])
 
     def labels(self) -> Labels:
         """Returns whose numbers the newest step sent."""
         watching = self._watching
         return Labels(
-            {tap.key: (tap.names, tap.sizes) for tap in watching.taps},
+            {key: it for tap in watching.taps for key, it in tap.lines.items()},
             watching.activations,
             watching.reached,
         )
@@ -76,9 +74,10 @@ class Assembler:
         if not blocks:
             return None
         order = self._order(labels)
+        # Of a weight that was trained twice in one step, the last time counts.
+        single = {line[:2]: line for block in blocks for line in block.lines}
         lines = sorted(
-            (line for block in blocks for line in block.lines),
-            key=lambda line: order.get(line[:2], len(order)),
+            single.values(), key=lambda line: order.get(line[:2], len(order))
         )
         rows = np.stack([line[3] for line in lines])
         counts = None

@@ -10,6 +10,7 @@ when the list of callbacks of that `fit` is no more, or when the model is used a
 from __future__ import annotations
 
 import contextlib
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -39,6 +40,24 @@ def close_with(frame: FrameType, close: Callable[[], None]) -> None:
     catching = getattr(batches, "catch_stop_iteration", None)
     if batches is not None and catching is not None:
         batches.catch_stop_iteration = _closing_context(catching, close)
+
+
+def running(frame: FrameType) -> Callable[[], bool]:
+    """Returns what tells whether the same `fit` is among those who called."""
+    callbacks = weakref.ref(frame.f_locals["self"])
+    code = None if frame.f_back is None else frame.f_back.f_code
+
+    def runs() -> bool:
+        mine = callbacks()
+        caller: FrameType | None = sys._getframe(1)
+        while mine is not None and caller is not None:
+            local = caller.f_locals.values() if caller.f_code is code else ()
+            if any(value is mine for value in local):
+                return True
+            caller = caller.f_back
+        return False
+
+    return runs
 
 
 def _closing(call: Callable[..., Any], close: Callable[[], None]) -> Any:

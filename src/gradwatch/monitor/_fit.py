@@ -10,7 +10,7 @@ from typing import Any
 import keras
 
 from ..backends import current
-from ..capture import Watching, optimizers_of
+from ..capture import Watching, inner_of, optimizers_of
 from ..select import Wrt
 
 
@@ -24,6 +24,7 @@ class Told:
         keep: One of them is made on this batch; None if nobody wants it.
         failed: Our own part failed.
         dead: The `fit` is dead.
+        alive: Tells whether it runs.
     """
 
     before: Callable[[int], None]
@@ -31,6 +32,7 @@ class Told:
     keep: Callable[[Any], None] | None
     failed: Callable[[Exception], None]
     dead: Callable[[], None]
+    alive: Callable[[], bool]
 
 
 class Fit:
@@ -57,14 +59,16 @@ class Fit:
 
     @property
     def iterations(self) -> int:
-        """How many steps the optimizer has made; those that accumulate count."""
-        optimizer = self.model.optimizer
-        while hasattr(optimizer, "inner_optimizer"):
-            optimizer = optimizer.inner_optimizer
-        iterations = getattr(optimizer, "_iterations", None)
-        if iterations is None:
-            return 0
-        return int(iterations.value)
+        """How many steps were made; those that accumulate count.
+
+        Of several optimizers the one that made most of them knows best: Keras gives a
+        model one of its own, which a `train_step` with others never uses.
+        """
+        counts = [
+            getattr(inner_of(optimizer), "_iterations", None)
+            for optimizer in self.optimizers
+        ]
+        return max((int(n.value) for n in counts if n is not None), default=0)
 
     def fits(self, model: Any) -> bool:
         """Whether what was compiled is what would be compiled now."""
@@ -112,7 +116,11 @@ class Fit:
     def _guarded(self, inner: Any) -> Any:
         def train_function(*args: Any) -> Any:
             if not self.announced:
-                # Called by nobody that told us: the `fit` we belonged to is dead.
+                # Called by nobody that told us: by another callback of this `fit`,
+                # or the `fit` we belonged to is dead.
+                if self._told.alive():
+                    with self.untapped():
+                        return self.original(*args)
                 self._told.dead()
                 return self.original(*args)
             self.announced = False

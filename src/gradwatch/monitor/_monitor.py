@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -17,7 +17,7 @@ from ..record import Record, Sink
 from ..select import Activations, Weights, Wrt
 from ..select import activations as at
 from ..select import weights as of
-from ._endings import close_with
+from ._endings import close_with, running
 from ._fit import Fit, Told
 from ._host import Host
 from ._postmortem import OnNonfinite, Postmortem
@@ -105,6 +105,7 @@ class GradientMonitor(keras.callbacks.Callback):
         self._fit: Fit | None = None
         self._kept: Fit | None = None
         self._began: object = None
+        self._runs: Callable[[], bool] | None = None
         self._batch = 0
         self._continues = False
 
@@ -153,6 +154,7 @@ class GradientMonitor(keras.callbacks.Callback):
         frame = sys._getframe(1)
         if isinstance(frame.f_locals.get("self"), keras.callbacks.CallbackList):
             began = self._began
+            self._runs = running(frame)
             # Of this `fit` only: the list of an earlier one may be collected later.
             close_with(frame, lambda: self.close() if self._began is began else None)
 
@@ -252,6 +254,7 @@ class GradientMonitor(keras.callbacks.Callback):
 
     def _close(self, *, well: bool) -> None:
         fit, self._fit, self._kept, self._began = self._fit, None, None, None
+        self._runs = None
         self._postmortem = None
         if fit is not None:
             fit.close()
@@ -261,7 +264,13 @@ class GradientMonitor(keras.callbacks.Callback):
 
     def _told(self) -> Told:
         keep = self._keep if self._wants_autopsy else None
-        return Told(self._before, self._after, keep, self._host.failed, self.close)
+        host = self._host
+        return Told(
+            self._before, self._after, keep, host.failed, self.close, self._is_running
+        )
+
+    def _is_running(self) -> bool:
+        return self._runs is not None and self._runs()
 
     def _keep(self, batch: Any) -> None:
         if self._postmortem is not None:

@@ -41,17 +41,26 @@ class LoopStream(Stream):
         self._ask, self._receive = ask, receive
         self._open = True
         self._step: Any = 0
+        self._begun = False
+        self._last = -1
+        self.several = False
+        """Whether there are several optimizers, whose counts may differ."""
 
     def begin(self, iterations: Tensor) -> None:
         """Asks the host; inside a compiled step, each time it runs."""
-        if level() == self._level and self._sent:
+        if level() == self._level and self._begun:
             return  # a second optimizer of the same step
-        self._level, self._sent, self._step = level(), {}, iterations
+        self._level, self._sent, self._begun = level(), {}, True
         if isinstance(iterations, jax.core.Tracer):
+            self._step = iterations
             shape = jax.ShapeDtypeStruct((), jnp.int32)  # type: ignore[no-untyped-call]
             self._detail = io_callback(self._asked, shape, iterations)
-        else:
-            self._detail = int(self._asked(iterations))
+            return
+        step = int(iterations)
+        if self.several:  # one that is applied rarely must not count backwards
+            step = max(step, self._last + 1)
+        self._step = self._last = step
+        self._detail = int(self._asked(step))
 
     def _asked(self, iterations: Any) -> NDArray[np.int32]:
         detail = self._ask(int(iterations)) if self._open else 0
@@ -60,7 +69,7 @@ class LoopStream(Stream):
 
     def applied(self) -> None:
         """The step is over."""
-        sent, self._sent = self._sent, {}
+        sent, self._sent, self._begun = self._sent, {}, False
         if not sent:
             return
         if isinstance(self._detail, jax.core.Tracer):

@@ -126,9 +126,11 @@ class LoopStream(Stream):
                 if after[slot] != stamp:
                     self.lost += 1  # overtaken while being read
                     continue
+                # One that stayed silent at this step left what was there before.
                 sent = {
                     key: self._boxes[key].parts(found[slot])
                     for key, found in lines.items()
+                    if self._boxes[key].is_new(slot, found[slot])
                 }
                 step = stamp - 1
                 detail = self._flags[step] if self._foreseen else self._waiting

@@ -56,6 +56,11 @@ class Box:
         self._seen = counts
         return {int(slot): self.parts(lines[slot]) for slot in slots}
 
+    def is_new(self, slot: int, line: NDArray[np.float32]) -> bool:
+        """Whether a line was written since this was asked of its slot."""
+        before, self._seen[slot] = self._seen[slot], line[0]
+        return bool(before != line[0])
+
     def parts(self, line: NDArray[np.float32]) -> Parts:
         """Takes a line apart."""
         pieces = np.split(line[1:], np.cumsum(self._sizes)[:-1])

@@ -46,6 +46,10 @@ FORWARD = {
     "overflow of exp": (ops.exp, X * 50),
     "division of zero by zero": (zero_over_zero, X),
     "division by zero": (lambda x: 1.0 / x, Z),
+    "a number of its own that is not finite, in multiply": (
+        lambda x: x * np.float32(np.nan),
+        X,
+    ),
     "square root of a negative number": (ops.sqrt, -X),
     "zero to a negative power: a division by zero": (
         lambda x: ops.power(x, -1.5),
@@ -88,6 +92,22 @@ BACKWARD = {
         Z,
     ),
 }
+
+
+def test_a_remainder_of_a_division_by_zero():
+    """It is no overflow: the inputs are small."""
+    found = look(faulty(lambda x: ops.mod(x, ops.relu(x - 2))), X)
+    assert (found.address, found.cause) == ("fault", "division by zero")
+
+
+def test_a_mean_of_nothing():
+    """Some frameworks divide zero by zero, others have one operation for it."""
+
+    def function(x):
+        return x + ops.mean(x[:, :0], axis=-1, keepdims=True)
+
+    found = look(faulty(function), X)
+    assert found.cause in ("mean of no numbers at all", "division of zero by zero")
 
 
 @pytest.mark.parametrize("build", BUILDS)
@@ -255,9 +275,13 @@ def test_a_fault_in_a_loop(unroll):
     assert (found.cause, found.sure) == ("overflow of exp", True)
 
 
-def test_random_layers_draw_the_same_again():
-    """The watched call sees the very dropout mask that broke the first pass."""
-    drop = layers.Dropout(0.5, seed=3)
+@pytest.mark.parametrize("seed", [3, None])
+def test_random_layers_draw_the_same_again(seed):
+    """The watched call sees the very dropout mask that broke the first pass.
+
+    Without a seed of its own, a dropout on torch draws from torch's random state.
+    """
+    drop = layers.Dropout(0.5, seed=seed)
 
     class Both(layers.Layer):
         def build(self, shape):

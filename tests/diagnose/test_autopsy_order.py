@@ -157,6 +157,90 @@ def test_a_penalty_belongs_to_the_loss():
     assert "float32 overflow" in found.cause
 
 
+def test_what_regularises_is_named():
+    """By the weight; the advice is that of the operation."""
+
+    def penalty(kernel):
+        return ops.sum(ops.log(ops.relu(-kernel)))
+
+    found = look(chain(Weighted(name="first"), head(kernel_regularizer=penalty)), X)
+    assert (found.where, found.address) == ("loss", "head/kernel")
+    assert (found.cause, found.sure) == ("log of zero", True)
+    assert "in what `head/kernel` adds to the loss" in str(found)
+
+
+def test_the_derivative_of_what_regularises():
+    """A norm of zeros; everything else on the way back is finite."""
+
+    def penalty(kernel):
+        return ops.sum(ops.sqrt(ops.sum(kernel * kernel, axis=0)))
+
+    zeros = head(kernel_regularizer=penalty, kernel_initializer="zeros")
+    found = look(chain(Weighted(name="first"), zeros), X)
+    assert (found.where, found.address) == ("weight gradient", "head/kernel")
+    assert found.cause == "norm at zero: the derivative is infinite there"
+    assert found.sure
+
+
+class Adds(layers.Layer):
+    """Puts out what it gets, and adds a logarithm of zero to the loss."""
+
+    def call(self, x):
+        self.add_loss(ops.mean(ops.log(x * 0.0)))
+        return x
+
+
+def test_a_layer_that_adds_to_the_loss():
+    """By `add_loss`, or by a regulariser of its activity: the layer is named."""
+    found = look(chain(Weighted(name="first"), Adds(name="adds"), head()), X)
+    assert (found.where, found.address) == ("loss", "adds")
+    assert (found.cause, found.sure) == ("log of zero", True)
+    penalty = lambda a: ops.mean(1.0 / ops.relu(-a))  # noqa: E731
+    found = look(chain(Weighted(name="first"), head(activity_regularizer=penalty)), X)
+    assert (found.where, found.address) == ("loss", "head")
+    assert (found.cause, found.sure) == ("division by zero", True)
+
+
+def test_a_model_that_adds_to_the_loss():
+    """In its own `call`, as an autoencoder does."""
+
+    class Own(keras.Model):
+        def __init__(self):
+            super().__init__(name="own")
+            self.head = head()
+
+        def call(self, x):
+            outputs = self.head(x)
+            self.add_loss(ops.mean(ops.log(outputs * 0.0)))
+            return outputs
+
+    model = Own()
+    model.compile("sgd", "mse")
+    model(X)
+    found = look(model, X)
+    assert (found.where, found.address) == ("loss", "loss")
+    assert (found.cause, found.sure) == ("log of zero", True)
+    assert "`call` of 'own' itself adds it" in str(found)
+
+
+def test_a_moving_average_that_the_pass_breaks():
+    """What comes out is finite, and so are the gradients: the variance is not."""
+
+    class Spread(layers.Layer):
+        def build(self, shape):
+            self.square = self.add_weight(shape=(), trainable=False, name="square")
+
+        def call(self, x):
+            self.square.assign(ops.mean(x * x))
+            return x * 1e-25
+
+    found = look(chain(Weighted(name="first"), Spread(name="spread"), head()), X * 1e25)
+    assert (found.where, found.address) == ("weight", "spread/square")
+    assert found.direction == "forward"
+    assert (found.cause, found.sure) == ("float32 overflow in multiply", True)
+    assert "as the forward pass sets it" in str(found)
+
+
 # gradients ----------------------------------------------------------------------------
 
 
@@ -211,6 +295,39 @@ def test_an_update_that_overflows():
     assert found.sure
     assert found.evidence["largest_gradient"] == pytest.approx(1e30)
     assert found.evidence["learning_rate"] == pytest.approx(1e30)
+
+
+@pytest.mark.parametrize("rate", [np.inf, np.nan])
+def test_a_learning_rate_that_is_not_finite(rate):
+    """No earlier step broke anything: it was set so."""
+    model, x = steep(keras.optimizers.SGD(rate), 1.0)
+    found = look(model, x)
+    assert (found.where, found.address) == ("update", "first/scale")
+    assert (found.cause, found.sure) == (f"the learning rate is {rate}", True)
+    assert found.evidence["learning_rate"] == str(rate)  # JSON can hold it
+
+
+def test_a_schedule_of_ones_own():
+    """Keras has not been told of the class; it is asked for the rate of this step."""
+
+    class Half(keras.optimizers.schedules.LearningRateSchedule):
+        def __call__(self, step):
+            return 0.5 / ops.cast(step, "float32")
+
+    model, x = steep(keras.optimizers.SGD(Half()), 1.0)
+    found = look(model, x)
+    assert (found.where, found.cause) == ("update", "the learning rate is inf")
+    model.optimizer.build(model.trainable_variables)
+    model.optimizer.iterations.assign(1)
+    assert not look(model, x).found
+
+
+def test_a_constraint_that_breaks_the_weight():
+    """The step is finite; what bounds the weight afterwards is not."""
+    weights = {"kernel_constraint": lambda w: w / ops.sum(w * 0.0)}
+    found = look(chain(Weighted(name="first"), head(**weights)), X)
+    assert (found.where, found.address) == ("update", "head/kernel")
+    assert found.cause == "the constraint of the weight is not finite"
 
 
 @pytest.mark.parametrize("name", ["sgd", "adam", "rmsprop", "adamw", "lion", "ftrl"])

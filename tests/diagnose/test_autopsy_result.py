@@ -2,10 +2,12 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import gradwatch as gw
 from gradwatch.diagnose import Autopsy
+from gradwatch.diagnose._autopsy._suspects import Lookout
 
 INPUT = {"shape": [2], "dtype": "float32", "zeros": 1, "negative": 0, "nonfinite": 0}
 FOUND = Autopsy(
@@ -66,3 +68,12 @@ def test_it_prints_as_one_line():
     assert unsure.one_line() == "activation `block/fault`: likely log of zero"
     assert Autopsy(False).one_line() == "Nothing is non-finite."
     assert str(Autopsy(False)) == "Nothing is non-finite in this pass."
+
+
+def test_memory_that_nobody_has_written_is_not_to_blame():
+    """torch takes it for a dropout, and whatever lay there before is in it."""
+    seen = Lookout()
+    ones, left = np.ones(2, "float32"), np.full(2, np.nan, "float32")
+    seen("empty_like", [ones], [left])
+    assert seen.forward() is None
+    assert seen.backward() is None

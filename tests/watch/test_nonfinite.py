@@ -486,3 +486,36 @@ def test_nobody_is_warned_where_nothing_is_wrong(tmp_path):
         monitor = gw.GradientMonitor(tmp_path, every=5, on_nonfinite="autopsy")
         fit(build(), monitor, x=X, steps=3)
     assert said == []
+
+
+def test_a_dropout_without_a_seed_drops_the_same_again(tmp_path):
+    """On torch it draws from torch's own random state, as data that are shuffled do."""
+    keras.utils.set_random_seed(7)
+    inputs = keras.Input((3,))
+    dropped = layers.Dropout(0.5, name="drop")(inputs)
+    total = layers.Lambda(lambda x: 1 / ops.sum(x, -1, keepdims=True), name="inverse")
+    model = keras.Model(inputs, layers.Dense(1, name="out")(total(dropped)))
+    model.compile("sgd", "mse", **QUICK)
+    monitor = gw.GradientMonitor(tmp_path, every=4, on_nonfinite="autopsy")
+    fit(model, monitor, x=X, shuffle=True)
+    (finding,) = monitor.findings
+    assert finding.addresses == ("inverse",)
+    assert finding.evidence["cause"] == "division by zero"
+    found = gw.Autopsy.load(tmp_path)
+    x, y, _ = found.restore(model)
+    assert gw.autopsy(model, x, y).evidence == found.evidence
+
+
+def test_a_learning_rate_that_a_callback_sets(tmp_path):
+    """The steps are made again with the rate that they had."""
+    keras.utils.set_random_seed(7)
+    model = keras.Sequential([keras.Input((3,)), layers.Dense(1, name="out")])
+    model.compile(keras.optimizers.SGD(0.01), "mse", **QUICK)
+    rates = keras.callbacks.LearningRateScheduler(lambda epoch: [0.01, np.inf][epoch])
+    monitor = gw.GradientMonitor(tmp_path, every=1, on_nonfinite="autopsy")
+    with heard() as said:
+        fit(model, monitor, rates, x=X, steps=6, epochs=2)
+    assert not said
+    found = gw.Autopsy.load(tmp_path)
+    assert (found.step, found.where, found.address) == (6, "update", "out/kernel")
+    assert found.cause == "the learning rate is inf"

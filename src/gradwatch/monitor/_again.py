@@ -25,12 +25,14 @@ class Offence:
         step: Its number.
         batch: What it was made on.
         values: What all variables were before it.
+        chance: The random state of the framework before it.
         proved: Whether it did so again; otherwise it is the step that was recorded.
     """
 
     step: int
     batch: Any
     values: list[NDArray[Any]]
+    chance: list[NDArray[Any]]
     proved: bool
 
 
@@ -73,12 +75,17 @@ def find_offence(
     variables, weights = lookback.variables, len(model.variables)
     assign(variables, [_start(stretch, variable) for variable in variables])
     function = fresh_train_function(model)
-    for step, batch in enumerate(stretch.batches, stretch.start):
+    known = {id(variable): variable for variable in variables}
+    for place, batch in enumerate(stretch.batches):
+        step, chance = stretch.start + place, stretch.chances[place]
+        for variable, rate in stretch.rates.get(place, {}).items():
+            known[variable].assign(rate)
         before = copied(variables)
+        current().set_chance(chance)
         logs = current().watching.one_step(model, function, batch)
         broke = not finite(copied(variables[:weights])) or not _is_finite(logs)
         if broke or step == recorded:
-            return Offence(step, batch, before, broke)
+            return Offence(step, batch, before, chance, broke)
     return None
 
 

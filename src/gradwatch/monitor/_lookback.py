@@ -37,6 +37,10 @@ class Stretch:
     whole: bool
     """Whether the optimizers had all their variables; some make them at their first."""
     batches: list[Any] = field(default_factory=list)
+    chances: list[list[NDArray[Any]]] = field(default_factory=list)
+    """The random state of the framework before each of them, where it has one."""
+    rates: dict[int, dict[int, NDArray[Any]]] = field(default_factory=dict)
+    """The learning rates when an epoch began, by the place of its first batch."""
     bytes: int = 0
 
 
@@ -72,10 +76,17 @@ class Lookback:
         every += [v for optimizer in self._optimizers for v in optimizer.variables]
         return list({id(variable): variable for variable in every}.values())
 
-    def before(self, step: int) -> bool:
-        """Copies the weights if it is time to; returns whether they are finite."""
+    def before(self, step: int, *, begins: bool = False) -> bool:
+        """Copies the weights if it is time to; returns whether they are finite.
+
+        Args:
+            step: The next one.
+            begins: Whether an epoch begins with it.
+        """
         began = time.perf_counter()
         if self._stretches and not self._is_time(began):
+            if begins:
+                self._note_rates(self._stretches[-1])
             return True
         current().synchronise(self._model)
         variables = self.variables
@@ -97,12 +108,20 @@ class Lookback:
         if self._stretches:
             stretch = self._stretches[-1]
             stretch.batches.append(batch)
+            stretch.chances.append(current().chance())
             stretch.bytes += _size(batch)
 
     def is_sound(self) -> bool:
         """Whether all weights are finite now."""
         current().synchronise(self._model)
         return finite(copied(self._model.variables))
+
+    def _note_rates(self, stretch: Stretch) -> None:
+        """Between epochs a callback may set the learning rate; no step does that."""
+        every = [v for optimizer in self._optimizers for v in optimizer.variables]
+        rates = [v for v in every if v.name == "learning_rate"]
+        known = {id(v): value for v, value in zip(rates, copied(rates), strict=True)}
+        stretch.rates[len(stretch.batches)] = known
 
     def _is_time(self, now: float) -> bool:
         latest = self._stretches[-1]

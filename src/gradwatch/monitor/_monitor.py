@@ -201,7 +201,7 @@ class GradientMonitor(keras.callbacks.Callback):
             self._fit.announced = True
         if self._postmortem is not None:
             began = time.perf_counter()
-            self._guard(self._postmortem.before, self._host.step)
+            self._guard(self._postmortem.before, self._host.step, batch)
             self._host.cost.copying += time.perf_counter() - began
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:

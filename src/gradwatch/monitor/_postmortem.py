@@ -12,6 +12,7 @@ from typing import Any
 import keras
 
 from .._errors import GradwatchError
+from ..backends import current
 from ..diagnose import Autopsy, Finding, autopsy, write_autopsy
 from ._again import Offence, as_it_was, assign, find_offence
 from ._lookback import Lookback
@@ -22,7 +23,8 @@ _HEALTHY = "none"
 _NOT_AGAIN = (
     "When it was recorded this step was not finite; made once more, on the batch that "
     "was kept, it is. So it is with data that change after they were handed over, as "
-    "in a buffer that a generator fills again."
+    "in a buffer that a generator fills again, and with a learning rate that a "
+    "callback sets in the middle of an epoch."
 )
 
 
@@ -59,10 +61,10 @@ class Postmortem:
         self._broken = False
         self._is_told = False
 
-    def before(self, step: int) -> None:
-        """A step is about to be made."""
+    def before(self, step: int, batch: int = 0) -> None:
+        """A step is about to be made, on this batch of its epoch."""
         if self._lookback is not None and not self._broken:
-            self._broken = not self._lookback.before(step)
+            self._broken = not self._lookback.before(step, begins=batch == 0)
 
     def keep(self, batch: Any) -> None:
         """The step is made on this batch."""
@@ -124,6 +126,7 @@ class Postmortem:
                 )
                 return told
             assign(variables, offence.values)
+            current().set_chance(offence.chance)
             found = self._autopsy(offence)
             directory = self._write(offence, found)
         found = dataclasses.replace(found, directory=directory)
@@ -143,7 +146,11 @@ class Postmortem:
     def _write(self, offence: Offence, found: Autopsy) -> str | None:
         try:
             where = write_autopsy(
-                self._directory, self._model, offence.batch, found.to_dict()
+                self._directory,
+                self._model,
+                offence.batch,
+                found.to_dict(),
+                offence.chance,
             )
         except Exception as error:  # noqa: BLE001 - what was found is told all the same
             warnings.warn(

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .._protocol import Sparse, Tensor
 
@@ -35,6 +36,16 @@ def synchronise(model: Any) -> None:
         model, "_jax_state_synced", True
     ):
         model.jax_state_sync()
+
+
+def chance() -> list[np.ndarray]:
+    """Returns nothing: Keras draws from seeds that are variables."""
+    return []
+
+
+def set_chance(states: Sequence[np.ndarray]) -> None:
+    """Nothing to do: there is no such state."""
+    del states
 
 
 def dense(gradient: Sparse) -> Tensor:

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from .._protocol import Sparse, Tensor
@@ -39,6 +40,16 @@ def protected(layers: Sequence[Any]) -> contextlib.AbstractContextManager[None]:
 
 def synchronise(model: Any) -> None:
     """Nothing to do: variables always hold their values."""
+
+
+def chance() -> list[np.ndarray]:
+    """Returns nothing: Keras draws from seeds that are variables."""
+    return []
+
+
+def set_chance(states: Sequence[np.ndarray]) -> None:
+    """Nothing to do: there is no such state."""
+    del states
 
 
 def dense(gradient: Sparse) -> Tensor:

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from .._protocol import Sparse, Tensor
@@ -36,6 +37,24 @@ def protected(layers: Sequence[Any]) -> contextlib.AbstractContextManager[None]:
 
 def synchronise(model: Any) -> None:
     """Nothing to do: variables always hold their values."""
+
+
+def chance() -> list[np.ndarray]:
+    """Returns the random state of torch, from which a dropout without a seed draws."""
+    states = [torch.get_rng_state()]
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        states += torch.cuda.get_rng_state_all()
+    return [state.numpy() for state in states]
+
+
+def set_chance(states: Sequence[np.ndarray]) -> None:
+    """Sets the random state of torch; with none, it stays."""
+    if not len(states):
+        return
+    own, *others = [torch.from_numpy(np.array(state)) for state in states]
+    torch.set_rng_state(own)
+    if torch.cuda.is_available() and len(others) == torch.cuda.device_count():
+        torch.cuda.set_rng_state_all(others)
 
 
 def dense(gradient: Sparse) -> Tensor:

@@ -78,6 +78,12 @@ _DERIVATIVES = {
 
 
 def _forward(name: str, inputs: list[np.ndarray], suspect: Suspect) -> tuple[str, str]:
+    if suspect.passes_on and "softmax" not in name:
+        return (
+            f"a number of its own that is not finite, in {name}",
+            "All that comes in is finite: look for a constant, a mask, or a tensor "
+            "kept outside of the weights, that is NaN or infinite.",
+        )
     known = _KNOWN.get(name)
     if known is not None and inputs:
         found = known(*inputs[:2])
@@ -136,6 +142,10 @@ _BY_ZERO = (
 )
 
 
+def _remainder(_: np.ndarray, *more: np.ndarray) -> tuple[str, str] | None:
+    return _BY_ZERO if more and (more[0] == 0).any() else None
+
+
 def _power(x: np.ndarray, *more: np.ndarray) -> tuple[str, str] | None:
     base, exponent = np.broadcast_arrays(x, more[0] if more else np.float32(2))
     if ((base == 0) & (exponent < 0)).any():
@@ -164,6 +174,7 @@ _KNOWN: dict[str, Callable[..., tuple[str, str] | None]] = {
     "rsqrt": _sqrt,
     "divide": _divide,
     "reciprocal": _divide,
+    **dict.fromkeys(("remainder", "fmod", "floormod", "rem", "floordiv"), _remainder),
     "power": _power,
     "arccos": _arc,
     "arcsin": _arc,
@@ -192,7 +203,26 @@ def _general(name: str, suspect: Suspect) -> tuple[str, str]:
             f"inf - inf, 0 × inf or inf / inf in {name}",
             "Find where the infinity comes from: a mask of -inf, or a constant.",
         )
+    if any(not a.size for a in suspect.inputs):
+        return (f"{name} of no numbers at all", _BY_ZERO[1])
+    if not _can_overflow(suspect):
+        return (
+            f"NaN out of finite numbers in {name}",
+            "Look at what goes in: the operation is not defined there.",
+        )
     return overflow(suspect.dtype, f" in {name}")
+
+
+def _can_overflow(suspect: Suspect) -> bool:
+    """Whether something is infinite, or so large that a sum of products may be."""
+    if any(np.isinf(wide(a)).any() for a in suspect.outputs):
+        return True
+    inputs = [wide(a).astype("float64") for a in suspect.inputs]
+    largest = max((float(np.abs(a).max()) for a in inputs), default=0.0)
+    numbers = max(a.size for a in inputs)
+    with np.errstate(over="ignore"):
+        most = np.float64(largest) ** 2 * numbers
+    return bool(most > LIMITS.get(suspect.dtype, LIMITS["float32"]))
 
 
 def overflow(dtype: str, place: str = "") -> tuple[str, str]:

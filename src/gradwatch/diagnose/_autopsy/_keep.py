@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 
+from ...backends import current
 from ...capture import array_of, seeds_of
 from ._kept import BATCH, FOLDER, FORMAT, FOUND, WEIGHTS
 
 
 def write_autopsy(
-    run: str | os.PathLike[str], model: Any, batch: Any, found: Mapping[str, Any]
+    run: str | os.PathLike[str],
+    model: Any,
+    batch: Any,
+    found: Mapping[str, Any],
+    chance: Sequence[Any] = (),
 ) -> Path:
     """Writes what was found, the batch, and the weights that the model has now.
+
+    And the random state of the framework before the step, where it has one.
 
     What was found comes last: where it is, the rest is whole.
 
@@ -31,7 +38,8 @@ def write_autopsy(
     model.save_weights(directory / WEIGHTS, overwrite=True)
     # Keras keeps no seeds with the weights; dropout is to drop the same again.
     seeds = {f"seed.{i}": array_of(seed) for i, seed in enumerate(seeds_of(model))}
-    arrays: dict[str, Any] = _arrays(batch) | seeds
+    chances = {f"chance.{i}": state for i, state in enumerate(chance)}
+    arrays: dict[str, Any] = _arrays(batch) | seeds | chances
     np.savez(directory / BATCH, **arrays)
     unfinished = directory / f"{FOUND}.part"
     text = json.dumps({"format": FORMAT, **found}, indent=1)
@@ -63,6 +71,8 @@ def restore(directory: str | os.PathLike[str], model: Any) -> tuple[Any, Any, An
         arrays = {name: stored[name] for name in stored.files}
     for number, seed in enumerate(seeds_of(model)):
         seed.assign(arrays[f"seed.{number}"])
+    chances = [name for name in arrays if name.startswith("chance.")]
+    current().set_chance([arrays[name] for name in chances])
     return _part(arrays, "x"), _part(arrays, "y"), _part(arrays, "sample_weight")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import keras
 
+from ...backends import current
 from ...backends._operations import traced
 from ...capture import untouched
 from ...select import Tree
@@ -37,23 +38,25 @@ def watch_layer(tree: Tree, x: Any, layer: Any, *, until_bad: bool) -> Lookout:
     seen = Lookout()
 
     def call(inner: Any, scope: Any, *args: Any, **kwargs: Any) -> Any:
-        start = dict(scope.state_mapping)
+        start, chance = dict(scope.state_mapping), current().chance()
         outputs = inner(*args, **kwargs)
         if _symbolic((args, kwargs)) or (until_bad and not _bad(outputs)):
             return outputs
-        after = dict(scope.state_mapping)
+        after, later = dict(scope.state_mapping), current().chance()
         # From the same random seeds, so that dropout drops the same.
         _set(scope, start)
+        current().set_chance(chance)
         traced(lambda: _tensors(inner(*args, **kwargs)), seen)
         _set(scope, after)
+        current().set_chance(later)
         if until_bad:
             raise _Enough
         return outputs
 
     with (
-        _quietly(),
+        quietly(),
         untouched(tree),
-        _values(tree.model) as scope,
+        values_of(tree.model) as scope,
         _shadowed(layer, lambda inner: functools.partial(call, inner, scope)),
     ):
         run(tree.model, x)
@@ -64,7 +67,7 @@ def watch_target(tree: Tree, parts: dict[str, Any], target: Target) -> Lookout:
     """Runs forward, and watches each operation of the loss."""
     seen = Lookout()
     model: Any = tree.model
-    with _quietly(), untouched(tree), _values(model):
+    with quietly(), untouched(tree), values_of(model):
         outputs = run(model, parts["x"])
         size = int(keras.tree.flatten(parts["x"])[0].shape[0])
         setting = Setting(
@@ -82,14 +85,14 @@ def run(model: Any, x: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _quietly() -> Iterator[None]:
+def quietly() -> Iterator[None]:
     """Whatever fails here, the first pass went well: we only know less."""
     with contextlib.suppress(Exception, _Enough):
         yield
 
 
 @contextlib.contextmanager
-def _values(model: Any) -> Iterator[Any]:
+def values_of(model: Any) -> Iterator[Any]:
     """Nothing that is assigned inside reaches a variable."""
     values = [(v, keras.ops.copy(v.value)) for v in model.variables]
     with keras.StatelessScope(values, True, False) as scope:

@@ -38,9 +38,11 @@ class Autopsy:
         found: Whether anything was not finite.
         where: `"input"`, `"weight"`, `"activation"`, `"loss"`, `"activation
             gradient"`, `"weight gradient"` or `"update"`; None if nothing was found.
-        address: Of the input, weight or layer call; None if nothing was found.
+        address: Of the input, weight or layer call; for a loss `"loss"`, `"target"`, or
+            of the layer or weight that adds it; None if nothing was found.
         direction: `"data"`, `"forward"`, `"backward"` or `"update"`; None for a
-            weight that was broken before, and if nothing was found.
+            weight that was broken before, and if nothing was found. A weight with
+            `"forward"` is one that the pass itself sets, as a moving average.
         cause: What happened, in a few words.
         sure: Whether the very operation was seen; otherwise it is what fits best.
         evidence: The numbers: counts of NaN and infinities, and what the inputs of
@@ -109,6 +111,9 @@ class Autopsy:
     def restore(self, model: Any) -> tuple[Any, Any, Any]:
         """Gives a model the weights from before the step; returns the step's batch.
 
+        The seeds of its random layers as well, and on torch the random state of torch:
+        a dropout drops the same again.
+
         Example:
         >>> import gradwatch as gw
         >>> gw.Autopsy(found=False).restore(None)
@@ -157,8 +162,10 @@ class Autopsy:
 _PLACES = {
     "input": "in the data, in `{}`",
     "weight": "in the weight `{}`, before the step",
+    "state": "in the weight `{}`, as the forward pass sets it",
     "activation": "in the forward pass, at `{}`",
     "loss": "in the {} itself: all activations are finite",
+    "addition": "in what `{}` adds to the loss: all activations are finite",
     "activation gradient": "in the backward pass, at `{}`: the forward pass is finite",
     "weight gradient": "in the gradient of `{}`: the forward pass is finite",
     "update": "in the optimizer's update of `{}`: its gradient is finite",
@@ -166,7 +173,12 @@ _PLACES = {
 
 
 def _finding(found: Autopsy) -> list[str]:
-    place = _PLACES[str(found.where)].format(found.address)
+    where = str(found.where)
+    if where == "loss" and found.address not in ("loss", "target"):
+        where = "addition"
+    if where == "weight" and found.direction == "forward":
+        where = "state"
+    place = _PLACES[where].format(found.address)
     lines = [f"The first non-finite value is {place}{_counted(found.evidence)}."]
     certainty = "Cause" if found.sure else "Likely cause"
     lines.append(f"{certainty}: {found.cause}{_inputs(found.evidence)}.")

@@ -12,6 +12,7 @@ from ...capture import Entry, untouched
 from ...targets import Loss
 from . import _places as places
 from . import _why as why
+from ._added import broken_state
 from ._causes import Cause
 from ._numbers import counts, dtype_of, floats, is_bad
 from ._result import Autopsy
@@ -30,6 +31,7 @@ def search(looked: places.Pass, x: Any, weights_name: str) -> Autopsy:
         _data(looked, x, weights_name)
         or _weights(looked)
         or _forward(looked)
+        or _state(looked)
         or (looked.backward and _backward(looked))
         or _update(looked)
         or Autopsy(False, evidence=places.magnitudes(looked))
@@ -102,8 +104,24 @@ def _forward(looked: places.Pass) -> Autopsy | None:
     if looked.backward and is_bad(value):
         name = "loss" if isinstance(looked.target, Loss) else "target"
         evidence = counts(value) | {"dtype": dtype_of(looked.captured.value)}
-        return _made("loss", name, "forward", why.of_loss(looked), evidence, "")
+        cause, adds = why.of_loss(looked)
+        note = ""
+        if adds == "":
+            note = f"The `call` of {looked.tree.model.name!r} itself adds it."
+        return _made("loss", adds or name, "forward", cause, evidence, note)
     return None
+
+
+def _state(looked: places.Pass) -> Autopsy | None:
+    broken = broken_state(looked)
+    if broken is None:
+        return None
+    address, value = broken
+    layer = looked.layer(looked.tree.weights[address].layer)
+    evidence = counts(floats(value)) | {"dtype": dtype_of(value)}
+    cause = why.of_call(looked, layer, [])
+    note = "The pass itself stays finite: it shows when the model is evaluated."
+    return _made("weight", address, "forward", cause, evidence, note)
 
 
 def _in_own_call(looked: places.Pass, entry: Entry) -> str:

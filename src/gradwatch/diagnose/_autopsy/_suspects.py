@@ -36,6 +36,11 @@ class Suspect:
         return came and not any(np.isnan(a).any() for a in self.inputs)
 
     @property
+    def passes_on(self) -> bool:
+        """Whether what is not finite went in as it came out: nothing was computed."""
+        return bool(self.inputs) and not self.from_finite and not self.makes_nan
+
+    @property
     def dtype(self) -> str:
         """The dtype it computed in."""
         return str(self.outputs[0].dtype)
@@ -56,6 +61,8 @@ class Lookout:
         self, name: str, inputs: list[np.ndarray], outputs: list[np.ndarray]
     ) -> None:
         """Looks at one operation."""
+        if "empty" in name:
+            return  # it only takes memory, in which anything may lie
         if outputs and len(self.suspects) < KEPT:
             bad = any(is_bad(wide(a)) for a in outputs)
             if bad or steep(name, [wide(a) for a in inputs]):
@@ -69,7 +76,8 @@ class Lookout:
         """Returns the operation that made the first value that is not finite.
 
         Infinities are often meant, as in masks, and constants are nobody's fault: so
-        an operation must have made one from finite numbers, or NaN out of none.
+        an operation must have made one from finite numbers, or NaN out of none. Only
+        where none did, a constant is to blame after all.
         """
         makers = [
             (i, s)
@@ -80,7 +88,10 @@ class Lookout:
             if suspect.makes_nan:
                 before = [s for j, s in makers if j < i]
                 return before[-1] if before and not suspect.from_finite else suspect
-        return makers[-1][1] if makers else None
+        # Where it meets other numbers; before that it is only made a tensor.
+        given = [s for s in self.suspects if s.passes_on]
+        given.sort(key=lambda s: all(is_bad(wide(a)) for a in s.inputs))
+        return makers[-1][1] if makers else next(iter(given), None)
 
     def backward(self) -> Suspect | None:
         """Returns the last operation whose derivative is not finite where it was."""

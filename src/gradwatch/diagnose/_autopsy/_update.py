@@ -42,7 +42,7 @@ def broken_update(
     known = known or list(variables.values())
     copies = {id(variable): _copy(variable) for variable in known}
     twin = _twin(optimizer, list(copies.values()))
-    state = [floats(v.value) for v in twin.variables]
+    state = [floats(v.value) for v in twin.variables if v.name != _RATE]
     given = {
         address: gradient
         for address, gradient in gradients.items()
@@ -51,10 +51,17 @@ def broken_update(
     if not given:
         return None
     stepped = [copies[id(variables[address])] for address in given]
-    twin.apply(list(given.values()), stepped)
+    # Before the step: a schedule goes on to the next.
     rate = floats(getattr(twin.learning_rate, "value", twin.learning_rate))
+    twin.apply(list(given.values()), stepped)
     for (address, gradient), variable in zip(given.items(), stepped, strict=True):
         after = floats(variable.value)
+        constraint = getattr(variables[address], "constraint", None)
+        if constraint is not None and not is_bad(after):
+            bound = floats(constraint(variable.value))
+            if is_bad(bound):
+                evidence = _constrained(bound, after, optimizer)
+                return Update(address, *_CONSTRAINT, evidence)
         if after is not None and is_bad(after):
             before, slope = floats(variables[address].value), floats(gradient)
             rest = {
@@ -66,10 +73,31 @@ def broken_update(
             }
             evidence = counts(after) | rest
             spoilt = any(is_bad(part) for part in state)
-            return Update(address, *_cause(twin, evidence, spoilt, slope), evidence)
+            cause = _cause(twin, evidence, spoilt, slope)
+            if rate is not None and is_bad(rate):
+                evidence[_RATE] = str(float(rate))  # JSON has no number for it
+            return Update(address, *cause, evidence)
     if any(is_bad(part) for part in state):
         return None  # nothing that this step did
     return _broken_state(twin, optimizer, given, stepped)
+
+
+_RATE = "learning_rate"
+_CONSTRAINT = (
+    "the constraint of the weight is not finite",
+    True,
+    "The updated weight itself is finite: look into its `kernel_constraint` or "
+    "`bias_constraint` for a division by a norm of zero, and add 1e-7 there.",
+)
+
+
+def _constrained(
+    bound: np.ndarray | None, after: np.ndarray | None, optimizer: Any
+) -> dict[str, Any]:
+    return counts(bound) | {
+        "largest_weight": largest(after),
+        "optimizer": type(optimizer).__name__,
+    }
 
 
 def _cause(
@@ -83,6 +111,13 @@ def _cause(
             "from before.",
         )
     rate, limit = evidence["learning_rate"], LIMITS.get(evidence["dtype"], np.inf)
+    if rate is not None and not np.isfinite(rate):
+        return (
+            f"the learning rate is {rate}",
+            True,
+            "Look at what sets it: a schedule or a callback that divides by zero, or "
+            "a number beyond float32.",
+        )
     if rate is not None and abs(rate) * evidence["largest_gradient"] > limit / 2:
         return (
             "learning rate so large that the update overflows",
@@ -117,8 +152,8 @@ def _broken_state(
             continue
         like = [
             place
-            for place, copy in enumerate(stepped)
-            if copy.path.replace("/", "_") in variable.path
+            for place, stand in enumerate(stepped)
+            if stand.path.replace("/", "_") in variable.path
         ]
         address = names[like[0]] if like else variable.path
         evidence = counts(after) | {
@@ -140,19 +175,26 @@ def _broken_state(
 
 def _copy(variable: Any) -> Any:
     value = keras.ops.convert_to_numpy(variable.value)
-    copy = keras.Variable(
+    twin = keras.Variable(
         value, dtype=variable.dtype, trainable=variable.trainable, name=variable.name
     )
-    copy._path = variable.path  # weight decay goes by it
-    copy.constraint = getattr(variable, "constraint", None)
+    twin._path = variable.path  # weight decay goes by it
     if hasattr(variable, "overwrite_with_gradient"):
-        copy.overwrite_with_gradient = variable.overwrite_with_gradient
-    return copy
+        twin.overwrite_with_gradient = variable.overwrite_with_gradient
+    return twin
 
 
 def _twin(optimizer: Any, variables: list[Any]) -> Any:
     """Returns an optimizer of its own, with the same settings and the same state."""
-    twin = type(optimizer).from_config(optimizer.get_config())
+    # Not `copy.copy`: Keras would save the optimizer, and load it.
+    asked = object.__new__(type(optimizer))
+    asked.__dict__.update(optimizer.__dict__)
+    rate = getattr(optimizer, "_learning_rate", None)
+    schedule = isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)
+    if schedule:  # its class may have no config, and Keras may not know it
+        asked.__dict__["_learning_rate"] = keras.ops.convert_to_tensor(1.0)
+    config = asked.get_config()
+    twin = type(optimizer).from_config(config | ({_RATE: rate} if schedule else {}))
     twin.loss_scale_factor = None  # the gradients are unscaled
     twin.build(variables)
     if optimizer.built:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from ...capture import Entry
+from ...targets import Loss
+from ._added import broken_addition, watch_activity, watch_penalty
 from ._causes import Cause, of_derivative, of_operation, overflow
 from ._numbers import LIMITS, described, dtype_of, floats, largest
 from ._places import Pass, dense, is_output
@@ -35,20 +37,38 @@ def of_call(looked: Pass, layer: Any, inputs: list[dict[str, Any]]) -> Cause:
     return _forward(seen, layer, inputs)
 
 
-def of_loss(looked: Pass) -> Cause:
-    """Finds why the loss of finite outputs is not finite."""
+def of_loss(looked: Pass) -> tuple[Cause, str | None]:
+    """Finds why the loss of finite outputs is not finite.
+
+    Returns:
+        The cause; and who added it to the loss, "" for the model itself, None if it is
+        no addition.
+    """
+    added = None
+    if isinstance(looked.target, Loss):
+        added = broken_addition(looked)
+    if added is not None:
+        address, seen = added
+        layer = None
+        if address not in looked.tree.weights:
+            layer = looked.layer(address)
+        return _forward(seen, layer, []), address
     seen = watch_target(looked.tree, looked.parts, looked.target)
     outputs = looked.captured.outputs.values()
     inputs = [
         described(a, dtype_of(t)) for t in outputs if (a := floats(t)) is not None
     ]
-    return _forward(seen, None, inputs)
+    return _forward(seen, None, inputs), None
 
 
 def of_gradient(looked: Pass, entry: Entry) -> Cause:
     """Finds why a gradient is not finite where all that comes before it is."""
     leaf = entry.leaf
     if entry.kind == "weight":
+        # What comes back to its layer is finite, so that it may well be the penalty.
+        penalty = watch_penalty(looked, leaf.address)
+        if penalty.backward() is not None:
+            return _backward(looked, penalty, entry)
         layer = looked.layer(looked.tree.weights[leaf.address].layer)
     elif leaf.at == "input":
         layer = looked.layer(leaf.address)
@@ -57,6 +77,11 @@ def of_gradient(looked: Pass, entry: Entry) -> Cause:
     else:
         layer = looked.around(leaf.address)
     seen = watch_layer(looked.tree, looked.parts["x"], layer, until_bad=False)
+    if seen.backward() is None and layer is not looked.tree.model:
+        address = leaf.address
+        if entry.kind == "weight":
+            address = looked.tree.weights[address].layer
+        seen = watch_activity(looked, address)
     return _backward(looked, seen, entry)
 
 

@@ -19,6 +19,9 @@ from .made_up import (
     records,
 )
 
+LONG = 260
+"""Steps after which it can be said that nothing comes of a training."""
+
 
 def stuck(step, columns, totals):
     totals["loss"] = 1.0 + 0.02 * np.sin(37.0 * step)
@@ -134,12 +137,16 @@ SICK = {
 }
 
 
+def length(case):
+    return LONG if case in ("noisy", "stuck") else 60
+
+
 @pytest.mark.parametrize("scale", [1.0, 1e-3, 1e3, 1e-9, 1e9])
 @pytest.mark.parametrize("case", SICK)
 def test_each_symptom_is_found_alone_at_any_scale(case, scale):
     """The one that was put in is found, however large the loss is, and nothing else."""
     symptom, change = SICK[case]
-    assert set(found(change, scale=scale)) == {symptom}
+    assert set(found(change, scale=scale, steps=length(case))) == {symptom}
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -153,12 +160,12 @@ def test_nothing_is_found_in_a_healthy_training(scale, seed):
 def test_a_finding_says_all_it_must(case):
     """Symptom, place, time, numbers, what healthy is, what to try; as text and back."""
     symptom, change = SICK[case]
-    finding = found(change)[symptom]
+    finding = found(change, steps=length(case))[symptom]
     assert finding.evidence
     assert finding.healthy
     assert finding.try_first.endswith((".", "?"))
     assert 0.5 < finding.confidence <= 1
-    assert 0 <= finding.since <= finding.step < 60
+    assert 0 <= finding.since <= finding.step < length(case)
     assert set(finding.addresses) <= {*NAMES, *(n.partition("/")[0] for n in NAMES)}
     assert SYMPTOMS[symptom] in finding.one_line()
     assert "\n" not in finding.one_line()
@@ -244,14 +251,14 @@ def test_with_no_gradient_at_all_what_was_learnt_before_is_no_excuse():
 
 
 def test_a_loss_that_may_be_negative_is_not_learnt_by_a_share_of_it():
-    """It scatters about zero: that it was 1 and is now -1 says nothing."""
+    """It scatters about zero: that it was 1 and is now -1 says nothing yet."""
     random = np.random.default_rng(2)
 
     def change(step, columns, totals):
         noisy(step, columns, totals)
-        totals["loss"] = float(random.normal(1.0 if step < 15 else -1.0, 3.0))
+        totals["loss"] = float(random.normal(0.0, 3.0))
 
-    assert set(found(change)) == {"noise"}
+    assert set(found(change, steps=LONG)) == {"noise"}
 
 
 def test_a_model_whose_biases_have_moved_was_trained_before():
@@ -260,8 +267,8 @@ def test_a_model_whose_biases_have_moved_was_trained_before():
     for name, fact in known["weights"].items():
         if name.endswith("bias"):
             fact |= {"constant": False, "moved": True}
-    assert "stuck-loss" in found(stuck)
-    assert not found(stuck, known=known)
+    assert "stuck-loss" in found(stuck, steps=LONG)
+    assert not found(stuck, known=known, steps=LONG)
 
 
 RECURRENT = Layout(
@@ -372,7 +379,7 @@ def test_a_layer_that_is_left_over_by_a_good_training_does_not_dominate():
     [
         (2e-4, lambda random: 1.0 + 0.1 * random, "small-updates"),
         (2e-4, lambda random: random, "stuck-loss"),
-        (5e-5, lambda random: 0.3 + random, "small-updates"),
+        (5e-5, lambda random: 0.7 + random, "small-updates"),
         (5e-5, lambda random: random, "stuck-loss"),
         (1e-5, lambda random: random, "small-updates"),
     ],
@@ -387,7 +394,24 @@ def test_small_updates_are_told_from_steps_that_cancel(pace, mean, symptom):
         columns["mean"] = mean(random)
         columns["update_norm"] = pace * columns["weight_norm"]
 
-    assert set(found(change)) == {symptom}
+    assert set(found(change, steps=LONG)) == {symptom}
+
+
+@pytest.mark.parametrize("scatter", [0.02, 0.1, 0.4])
+@pytest.mark.parametrize("seed", range(8))
+def test_a_training_that_begins_slowly_is_not_stuck(scatter, seed):
+    """Its loss falls by a fifth in a hundred steps, and scatters by up to twice that.
+
+    Whether gradients agree is no help: here they do as little as they can.
+    """
+    random = np.random.default_rng(seed)
+
+    def change(step, columns, totals):
+        totals["loss"] = float(np.exp(-step / 450 + scatter * random.normal()))
+        columns["mean"] = random.normal(size=len(NAMES))
+
+    for steps in (60, 120, 500):
+        assert not found(change, steps=steps)
 
 
 @pytest.mark.parametrize(("pace", "is_found"), [(1e-5, True), (9e-5, False)])
@@ -427,7 +451,7 @@ def test_a_trained_model_whose_loss_stays_is_not_stuck():
     known = facts()
     for fact in known["weights"].values():
         fact["untrained"] = False
-    assert not found(stuck, known=known)
+    assert not found(stuck, known=known, steps=LONG)
 
 
 def test_float16_without_scaling_loses_gradients():

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
+
+Series = NDArray[np.float64]
 
 _KEPT = 256
 _ENOUGH, _PLENTY = 6, 16
 _SIGNIFICANT, _PLAIN, _VISIBLE = 2.0, 4.0, 0.01
 _REACHED, _NOTHING = 0.5, 1e-3
 _LITTLE, _FLAT, _CLEAR = 0.3, 0.03, 3.0
+_HALVED = math.log(2.0)
 
 
 class Loss:
@@ -79,6 +83,34 @@ class Loss:
         if not self.known or self.learnt:
             return False
         return not self.falls or (self.drop < _LITTLE and self._is_flat())
+
+    @property
+    def idle(self) -> bool:
+        """Whether it is sure that nothing comes of the training.
+
+        A loss that does not fall by more than its scatter may do so all the same, as at
+        the slow beginning of many a good training: neither its ends nor its trend may
+        hint at it, and had it halved, that would have been seen.
+        """
+        if len(self.seen) < _PLENTY or not self.stays:
+            return False
+        losses = self._comparable()
+        length = self._length()
+        first, last = losses[:length], losses[-length:]
+        fell = float(first.mean() - last.mean())
+        chance = math.sqrt((float(first.var()) + float(last.var())) / length)
+        hint = fell > _SIGNIFICANT * chance or _trend(losses) < -_SIGNIFICANT
+        return not hint and fell + _SIGNIFICANT * chance < _HALVED
+
+    def _comparable(self) -> Series:
+        """Logarithms; where there are none, losses over their size."""
+        losses = np.array(self.seen)
+        usual = float(np.median(np.abs(losses[: self._length()])))
+        if self._is_signed():
+            losses /= max(usual, float(losses.std()), 1e-30)
+        else:
+            losses = np.log(np.maximum(losses, max(_NOTHING * usual, 1e-30)))
+        return losses
 
     def _is_flat(self) -> bool:
         """Whether the last quarter is as the second one was."""
@@ -158,3 +190,13 @@ class Loss:
             scatter = math.sqrt(float(ends.var(axis=1).sum()) / length)
             self._known = first, recent, scatter
         return self._known
+
+
+def _trend(losses: Series) -> float:
+    """Returns the slope of a line through the losses, over what chance makes of it."""
+    times = np.arange(len(losses)) - (len(losses) - 1) / 2
+    square = float(times @ times)
+    slope = float(times @ losses) / square
+    left = losses - losses.mean() - slope * times
+    error = math.sqrt(float(left @ left) / (len(losses) - 2) / square)
+    return slope / max(error, 1e-30)

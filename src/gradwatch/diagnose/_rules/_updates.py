@@ -15,7 +15,7 @@ from ._sight import Sight, median
 
 _SMALL, _LARGE = 1e-4, 0.2
 _SMALL_ALIKE, _ALIKE = 3e-4, 30.0
-_SMALL_APART, _APART = 3e-5, 3.0
+_SMALL_APART, _APART = 3e-5, 8.0
 _UNMOVED = 1e-3
 _BLOWN = 5.0
 _FEW_STEPS = 20

@@ -8,6 +8,7 @@ from . import (
     _healthy_plain,
     _healthy_sequences,
     _healthy_shapes,
+    _healthy_slow,
     _healthy_training,
     _sick_data,
     _sick_depth,
@@ -30,6 +31,7 @@ FAULTS: tuple[Fault, ...] = (
     *_healthy_sequences.FAMILIES,
     *_healthy_shapes.FAMILIES,
     *_healthy_training.FAMILIES,
+    *_healthy_slow.FAMILIES,
 )
 """Every family, the sick ones first."""
 

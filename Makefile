@@ -130,7 +130,7 @@ test-wheel: wheel ## Install the wheel in a fresh environment and test it there.
 	    -p no:cacheprovider "$$root/tests/wheel" || exit 1; \
 	done
 
-# Seeds up to 4 served to find families and rules; from 5 on they are counted.
+# Seeds up to 5 served to find families and rules; from 6 on they are counted.
 faults: $(VENV)/test.stamp ## Train the fault suite; print how often the rules are right.
 	@for backend in $(BACKENDS); do \
 	  KERAS_BACKEND=$$backend $(BIN)/python -m gradwatch.testing.faults \

@@ -542,14 +542,14 @@ PICTURES_OF = {
     ),
     "noise": Picture(
         ("returns-of-chance", "returns that owe all to chance"),
-        ("sgd-mlp", "labels that belong to the inputs"),
+        ("slow-start-sgd-pairs", "labels that belong to the inputs"),
         draw_course,
         agreement,
         "agreement (1 is chance)",
         (0.3, 200),
-        ((0.3, 8),),
-        "below 8, from step 40 on",
-        extra={"from": 40},
+        ((0.3, 15),),
+        "below 15, from step 200 on",
+        extra={"from": 200},
     ),
     "idle-rows": Picture(
         ("idle-rows-bag", "2,400 rows for 24 words"),

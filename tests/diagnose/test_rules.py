@@ -1,5 +1,7 @@
 """Each rule sees its own symptom in records, at any scale of the loss, and no other."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -395,6 +397,33 @@ def test_small_updates_are_told_from_steps_that_cancel(pace, mean, symptom):
         columns["update_norm"] = pace * columns["weight_norm"]
 
     assert set(found(change, steps=LONG)) == {symptom}
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+def test_query_and_key_before_a_one_hot_softmax_are_not_cut_off(arrives):
+    """Where the values of the same attention have a gradient, it is the scores."""
+    names = {"dense_2": "block/attention/query", "dense_3": "block/attention/value"}
+
+    def renamed(name):
+        layer, _, own = name.partition("/")
+        return f"{names.get(layer, layer)}/{own}"
+
+    def change(step, columns, totals):
+        for place in (4, 5) if arrives else (4, 5, 6, 7):
+            columns["norm"][place] = columns["mean"][place] = 0.0
+            columns["zeros"][place] = 1.0
+
+    known = facts()
+    known["weights"] = {
+        renamed(name): {**fact, "layer": renamed(name).rpartition("/")[0]}
+        for name, fact in known["weights"].items()
+    }
+    layout = Layout(tuple(map(renamed, NAMES)), LAYOUT.kinds, LAYOUT.sizes)
+    doctor = Doctor(known)
+    for record in records(change):
+        doctor.see(dataclasses.replace(record, layout=layout))
+    told = [finding.symptom for finding in doctor.findings]
+    assert told == ([] if arrives else ["unreached"])
 
 
 @pytest.mark.parametrize("scatter", [0.02, 0.1, 0.4])

@@ -113,7 +113,12 @@ class Unreached(Rule):
         zero, dead = silent(sight)
         # One that had a gradient before has lost it, and is not cut off.
         reached = set(sight.chart.layers_of(sight.reached))
-        cut = [layer for layer in zero if layer not in dead and layer not in reached]
+        cut = [
+            layer
+            for layer in zero
+            if layer not in dead and layer not in reached
+            if not _behind_one_hot(layer, reached)
+        ]
         if cut and not _zero_weights(sight) and not lost_in_half(sight).any():
             yield Sign(
                 {"layers with gradients of exact zeros only": len(cut)},
@@ -121,6 +126,15 @@ class Unreached(Rule):
                 key="zero",
                 confidence=0.9,
             )
+
+
+def _behind_one_hot(layer: str, reached: set[str]) -> bool:
+    """Whether it is the query or key of an attention whose values have a gradient.
+
+    Scores so large that their softmax is one-hot have none; nothing is cut there.
+    """
+    attention, _, own = layer.rpartition("/")
+    return own in ("query", "key") and f"{attention}/value" in reached
 
 
 def silent(sight: Sight) -> tuple[list[str], list[str]]:

@@ -12,7 +12,7 @@ from gradwatch.monitor._estimate import Swept, estimate
 from gradwatch.monitor._host import Host
 from gradwatch.record import open_run
 
-from .models import fit, mlp
+from .models import QUICK, WIDTH, X, Y, fit, mlp
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +36,47 @@ def test_other_callbacks_see_the_headline(tmp_path, model, first):
         lines = [*csv.DictReader(file)]
     found = [float(line["grad_norm"]) for line in lines]
     np.testing.assert_allclose(found, history["grad_norm"], 1e-6)
+
+
+class Evaluates(keras.callbacks.Callback):
+    """Moves the metrics of the training after the last batch of an epoch."""
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 3:
+            self.model.evaluate(X[:2], Y[:2], verbose=0)
+
+
+def test_what_keras_reports_of_an_epoch_is_what_it_would(tmp_path):
+    """It asks the metrics again when an epoch ends, also if somebody moved them."""
+    told = []
+    for monitors in ([], [GradientMonitor(tmp_path, every=2, histograms=False)]):
+        keras.utils.set_random_seed(3)
+        model = mlp(metrics=["mae"])
+        told.append(fit(model, *monitors, Evaluates(), epochs=2).history)
+        assert "_get_metrics_result_or_logs" not in vars(model)
+    theirs, ours = told
+    assert {name: ours[name] for name in theirs} == theirs
+    assert set(ours) - set(theirs) == {"grad_norm", "update_ratio"}
+
+
+class OwnNorm(keras.Model):
+    """Tells a number by a name that is also ours."""
+
+    def train_step(self, *args):
+        found = super().train_step(*args)
+        if isinstance(found, tuple):  # on JAX with the state of the training
+            return {**found[0], "grad_norm": 42.0}, found[1]
+        return {**found, "grad_norm": 42.0}
+
+
+def test_numbers_of_a_train_step_keep_their_names(tmp_path):
+    """Who logs a `grad_norm` of their own still finds it there."""
+    inputs = keras.Input((WIDTH,))
+    model = OwnNorm(inputs, keras.layers.Dense(2, name="out")(inputs))
+    model.compile("sgd", "mse", **QUICK)
+    history = fit(model, GradientMonitor(tmp_path, every=1, histograms=False)).history
+    assert float(history["grad_norm"][0]) == 42.0
+    assert 0 < history["update_ratio"][0] < 1
 
 
 class Batches(keras.callbacks.Callback):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import keras
 
 from ..backends import current
-from ..capture import Watching, inner_of, optimizers_of
+from ..capture import Shadow, Watching, inner_of, optimizers_of
 from ..select import Wrt
+
+_EPOCH_LOGS = "_get_metrics_result_or_logs"
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class Told:
         before: So many steps are about to be made.
         after: They are made; gets their logs, and returns them.
         keep: One of them is made on this batch; None if nobody wants it.
+        added: Which names of the logs are ours.
         failed: Our own part failed.
         dead: The `fit` is dead.
         alive: Tells whether it runs.
@@ -30,6 +33,7 @@ class Told:
     before: Callable[[int], None]
     after: Callable[[Any], Any]
     keep: Callable[[Any], None] | None
+    added: Callable[[], Iterable[str]]
     failed: Callable[[Exception], None]
     dead: Callable[[], None]
     alive: Callable[[], bool]
@@ -85,12 +89,26 @@ class Fit:
         """Puts the taps in."""
         self.watching.install()
         self.model.train_function = self.function
+        vars(self.model)[_EPOCH_LOGS] = Shadow(self._epoch_logs)
 
     def close(self) -> None:
         """Takes the taps out."""
         self.watching.remove()
+        vars(self.model).pop(_EPOCH_LOGS, None)
         if self.model.train_function is self.function:
             self.model.train_function = self.original
+
+    def _epoch_logs(self, logs: Any) -> Any:
+        """What Keras makes of the logs of a step at the end of an epoch, and ours.
+
+        It takes the metrics as they are then, if the logs are of them and nothing else.
+        """
+        own = getattr(type(self.model), _EPOCH_LOGS).__get__(self.model)
+        if not isinstance(logs, dict):
+            return own(logs)
+        ours = {name: logs[name] for name in self._told.added() if name in logs}
+        theirs = {name: log for name, log in logs.items() if name not in ours}
+        return {**own(theirs), **ours}
 
     @contextlib.contextmanager
     def untapped(self) -> Iterator[None]:

@@ -60,6 +60,8 @@ class Host:
         """Of the next step to run."""
         self.headline: dict[str, float] = {}
         """The newest numbers of the whole model."""
+        self.added: tuple[str, ...] = ()
+        """Those of them that the logs of Keras have from us."""
         self.failure: str | None = None
         """What went wrong with our part; nothing is recorded after it."""
         self.holds = False
@@ -341,4 +343,7 @@ class Host:
         if not isinstance(logs, dict):
             return logs
         nothing = {"grad_norm": math.nan, "update_ratio": math.nan}
-        return {**logs, **nothing, **self.headline}
+        ours = {**nothing, **self.headline}
+        # A `train_step` may tell numbers of its own by these names: they stay.
+        self.added = tuple(name for name in ours if name not in logs)
+        return {**logs, **{name: ours[name] for name in self.added}}

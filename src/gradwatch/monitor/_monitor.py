@@ -266,7 +266,13 @@ class GradientMonitor(keras.callbacks.Callback):
         keep = self._keep if self._wants_autopsy else None
         host = self._host
         return Told(
-            self._before, self._after, keep, host.failed, self.close, self._is_running
+            before=self._before,
+            after=self._after,
+            keep=keep,
+            added=lambda: host.added,
+            failed=host.failed,
+            dead=self.close,
+            alive=self._is_running,
         )
 
     def _is_running(self) -> bool:

@@ -94,7 +94,7 @@ def test_updates_are_what_the_weights_moved(tmp_path, name):
             moved = after.astype("float64") - before
             case = f"{weight}, step {step}"
             np.testing.assert_allclose(
-                series.update_norm[step], np.linalg.norm(moved), 2e-5, 1e-12, case
+                series.update_norm[step], np.linalg.norm(moved), 1e-4, 1e-12, case
             )
             np.testing.assert_allclose(
                 series.weight_norm[step], np.linalg.norm(before), 1e-5, err_msg=case

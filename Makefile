@@ -72,11 +72,15 @@ types: $(VENV)/test.stamp ## Type-check the package, strictly.
 
 # Every backend runs, also after one has failed: a fault on all three looks different
 # from a fault on one.
+# What needs no framework runs once, and proves that it needs none.
 suite: $(VENV)/test.stamp browser ## Run the tests, examples and docstrings on each backend.
-	@failed=; for backend in $(BACKENDS); do \
+	@failed=; echo "== suite without a framework"; \
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup --without-framework \
+	  $(PYTEST_ARGS) || failed=" no framework"; \
+	for backend in $(BACKENDS); do \
 	  echo "== suite on $$backend"; \
 	  KERAS_BACKEND=$$backend $(BIN)/python -m pytest -q -n $(JOBS) \
-	    --dist loadgroup $(PYTEST_ARGS) \
+	    --dist loadgroup -m 'not frameworkless' $(PYTEST_ARGS) \
 	    || failed="$$failed $$backend"; \
 	done; \
 	test -z "$$failed" || { echo "make suite: failed on$$failed."; exit 1; }
@@ -105,7 +109,7 @@ docs: $(VENV)/docs.stamp ## Build the documentation into site/; warnings are err
 	@echo "make docs: site/index.html"
 
 # What it builds is in the tree: nobody else needs Node.
-frontend: ## Build the tab and the charts of the report from frontend/ (needs Node).
+frontend: ## Build the script of the tab and the report from frontend/ (needs Node).
 	cd frontend && npm ci --no-audit --no-fund && npm run check && npm run build
 
 # The wheel is built from the source distribution, which so is tested as well.
@@ -133,7 +137,7 @@ test-wheel: wheel ## Install the wheel in a fresh environment and test it there.
 # Seeds up to 5 served to find families and rules; from 6 on they are counted.
 faults: $(VENV)/test.stamp ## Train the fault suite; print how often the rules are right.
 	@for backend in $(BACKENDS); do \
-	  KERAS_BACKEND=$$backend $(BIN)/python -m gradwatch.testing.faults \
+	  KERAS_BACKEND=$$backend $(BIN)/python -m bench.faults \
 	    --jobs $(JOBS) $(FAULTS_ARGS) || exit 1; done
 
 bench: $(VENV)/test.stamp ## Run the benchmarks in bench/.

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from keras import layers
 from keras.src.backend.common import global_state
+from tests.zoo import zoo
 
-from gradwatch.testing import assert_untouched, zoo
+from gradwatch.testing import assert_untouched
 
 BACKEND = keras.backend.backend()
 

@@ -5,9 +5,10 @@ import dataclasses
 import keras
 import numpy as np
 import pytest
+from tests.zoo import Case, zoo
 
 import gradwatch as gw
-from gradwatch.testing import Case, known, zoo
+from gradwatch.testing import known
 
 SMALL = [name for name, case in zoo().items() if "large" not in case.tags]
 TAGS = {"random", "half", "unbuilt", "stateful", "large"}

@@ -38,7 +38,7 @@ def assert_untouched(model: keras.Model) -> Iterator[None]:
 
     Example:
     >>> from gradwatch import testing
-    >>> model, x, y = testing.zoo()["mlp"].build()
+    >>> model = testing.known().model
     >>> with testing.assert_untouched(model):
     ...     model.layers[0].trainable = False
     Traceback (most recent call last):

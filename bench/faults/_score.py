@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ...diagnose import SYMPTOMS, diagnose
-from ...record import Run
+from gradwatch.diagnose import SYMPTOMS, diagnose
+from gradwatch.record import Run
+
 from ._case import Fault
 from ._rivals import RIVALS, Alarm
 

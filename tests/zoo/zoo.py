@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from . import _plain, _sequences, _training
-from ._case import Case
+from . import plain, sequences, training
+from .case import Case
 
 TAGS = {
     "random": ("cnn", "returns_its_input", "lstm_dropout", "attention"),
@@ -22,8 +22,8 @@ def zoo() -> dict[str, Case]:
 
     Example:
     >>> import gradwatch as gw
-    >>> from gradwatch import testing
-    >>> model, x, y = testing.zoo()["siamese"].build()
+    >>> from tests.zoo import zoo
+    >>> model, x, y = zoo()["siamese"].build()
     >>> g = gw.gradients(model, x, y, wrt=gw.activations("shared"))
     >>> list(g)
     ['shared@1', 'shared@2']
@@ -31,7 +31,7 @@ def zoo() -> dict[str, Case]:
     Returns:
         A case for each kind. Nothing is built before `build()` is called.
     """
-    kinds = (*_plain.KINDS, *_sequences.KINDS, *_training.KINDS)
+    kinds = (*plain.KINDS, *sequences.KINDS, *training.KINDS)
     cases = {}
     for build in kinds:
         name = build.__name__

@@ -21,8 +21,8 @@ class Case:
     """One kind of model. `build()` makes a fresh one: the model, `x` and `y`.
 
     Example:
-    >>> from gradwatch import testing
-    >>> case = testing.zoo()["mlp"]
+    >>> from tests.zoo import zoo
+    >>> case = zoo()["mlp"]
     >>> model, x, y = case.build()
     >>> model.name, x.shape, y.shape
     ('mlp', (3, 5), (3,))

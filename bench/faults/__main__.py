@@ -19,8 +19,9 @@ from pathlib import Path
 
 import keras
 
-from ...monitor import GradientMonitor
-from ...record import Run, open_run
+from gradwatch import GradientMonitor
+from gradwatch.record import Run, open_run
+
 from ._case import Fault
 from ._score import OURS, score, table
 from ._suite import FAULTS
@@ -30,9 +31,7 @@ HELD_OUT = (6, 7)
 
 def main() -> None:
     """Runs the suite."""
-    parser = argparse.ArgumentParser(
-        prog="gradwatch.testing.faults", description=__doc__
-    )
+    parser = argparse.ArgumentParser(prog="bench.faults", description=__doc__)
     parser.add_argument("--seeds", type=int, nargs="+", default=list(HELD_OUT))
     parser.add_argument("--only", default="", help="families whose name holds this")
     parser.add_argument("--part", default="1/1", help="1/2: the first half of the runs")
@@ -68,7 +67,7 @@ def main() -> None:
 def _train_in_parallel(args: argparse.Namespace, folder: Path) -> None:
     """Has the runs trained by processes of their own, which leave them in a folder."""
     seeds = [str(seed) for seed in args.seeds]
-    command = [sys.executable, "-m", "gradwatch.testing.faults", "--train-only"]
+    command = [sys.executable, "-m", "bench.faults", "--train-only"]
     command += ["--keep", str(folder), "--only", args.only, "--seeds", *seeds]
     # One thread each: the networks are small, and threads would wait for each other.
     alone = {"OMP_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1"} | os.environ

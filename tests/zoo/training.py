@@ -9,7 +9,7 @@ from typing import Any
 import keras
 from keras import layers, ops
 
-from ._case import Built, compiled, from_logits, numbers, whole_numbers
+from .case import Built, compiled, from_logits, numbers, whole_numbers
 
 
 def several_inputs() -> Built:

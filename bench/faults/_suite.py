@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..._errors import AddressError, closest, counted, quoted
+from gradwatch._errors import AddressError, closest, counted, quoted
+
 from . import (
     _healthy_images,
     _healthy_plain,

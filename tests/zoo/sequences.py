@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import layers, ops
 
-from ._case import BATCH, Built, compiled, from_logits, numbers, whole_numbers
+from .case import BATCH, Built, compiled, from_logits, numbers, whole_numbers
 
 STEPS = 4
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import keras
 
+from .._shadow import looked_up_late
 from ._flow import Verdict
 from ._protocol import Leaf, Sparse, Tensor
 
@@ -54,7 +55,9 @@ def fresh_train_function(model: Any) -> Any:
     """Returns a new train function of Keras; the model keeps the one it has."""
     kept = model.train_function
     try:
-        model.make_train_function(force=True)
+        # It keeps the `train_step` it reads; the taps on it come and go.
+        with looked_up_late(model, "train_step"):
+            model.make_train_function(force=True)
         return model.train_function
     finally:
         model.train_function = kept

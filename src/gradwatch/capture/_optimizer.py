@@ -16,6 +16,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from .._shadow import Shadows
 from ..backends import Parts, Tensor, current
 from ..summarise import (
     BUCKETS,
@@ -78,7 +79,8 @@ class OptimizerTap:
         self._name_of = name_of
         self._failed = failed
         self._inside = False
-        self._originals: dict[str, Any] = {}
+        # The steps of several devices run in threads of their own.
+        self._shadows = Shadows(everywhere=True)
         self._keys: dict[Lines, str] = {}
 
     @property
@@ -90,23 +92,18 @@ class OptimizerTap:
     def install(self) -> None:
         """Shadows the methods on the instance."""
         for method in self.methods:
-            self._originals[method] = getattr(self.optimizer, method)
-            # Not setattr: TensorFlow's optimizers would track it.
-            shadow = current().watching.as_written(getattr(self, f"_{method}"))
-            self.optimizer.__dict__[method] = shadow
+            around = current().watching.as_written(getattr(self, f"_{method}"))
+            self._shadows.put(self.optimizer, method, around)
 
     def remove(self) -> None:
         """Takes the shadows away."""
-        for method in self._originals:
-            self.optimizer.__dict__.pop(method, None)
-        self._originals = {}
+        self._shadows.close()
 
     # what stands in for the methods ---------------------------------------------------
 
-    def _apply(self, grads: Any, trainable_variables: Any = None) -> Any:
+    def _apply(self, original: Any, grads: Any, trainable_variables: Any = None) -> Any:
         grads = list(grads)
         given = None if trainable_variables is None else list(trainable_variables)
-        original = self._originals["apply"]
         if self._inside or not grads:
             return original(grads, given)
         self.rehearses = False
@@ -128,10 +125,13 @@ class OptimizerTap:
         )
 
     def _stateless_apply(
-        self, optimizer_variables: Any, grads: Any, trainable_variables: Any
+        self,
+        original: Any,
+        optimizer_variables: Any,
+        grads: Any,
+        trainable_variables: Any,
     ) -> Any:
         grads, values = list(grads), list(trainable_variables)
-        original = self._originals["stateless_apply"]
         optimizer = self.optimizer
         fits = len(values) == len(optimizer._trainable_variables)  # else Keras says so
         if self._inside or not fits:

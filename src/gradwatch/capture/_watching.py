@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import keras
 from keras import ops
 
 from .._errors import told_as
+from .._shadow import Shadows
 from ..backends import Parts, Tensor, current
 from ..select import (
     NOTHING,
@@ -31,16 +33,6 @@ _ARGUMENTS = {Weights: "layers", Activations: "activations", Inputs: "activation
 
 ACTIVATIONS = "activations"
 """The key under which activations are sent."""
-
-
-class Shadow:
-    """Stands in for a method of the model while it is watched."""
-
-    def __init__(self, call: Callable[..., Any]) -> None:
-        self._call = call
-
-    def __call__(self, *args: Any) -> Any:
-        return self._call(*args)
 
 
 class Watching:
@@ -73,6 +65,8 @@ class Watching:
         """Layers whose tensors live inside a loop or a branch."""
         self._wrt = wrt
         self._failed = failed
+        # The steps of several devices run in threads of their own.
+        self._shadows = Shadows(everywhere=True)
         self._resolved: tuple[Tree, Selection, dict[int, str]] | None = None
         self.taps = [
             OptimizerTap(optimizer, f"optimizer{i}", self.stream, self.name_of, failed)
@@ -124,23 +118,20 @@ class Watching:
         """Shadows what has to be, on the instances."""
         for tap in self.taps:
             tap.install()
-        self._train_step = self.model.train_step
-        self._shadow = Shadow(self._step)
-        self.model.__dict__["train_step"] = self._shadow
+        self._shadows.put(self.model, "train_step", self._step)
 
     def remove(self) -> None:
         """Takes all shadows away."""
         for tap in self.taps:
             tap.remove()
-        if self.model.__dict__.get("train_step") is self._shadow:
-            del self.model.__dict__["train_step"]
+        self._shadows.close()
 
-    def _step(self, *args: Any) -> Any:
-        return self.stream.step(self._tapped_step, *args)
+    def _step(self, train_step: Callable[..., Any], *args: Any) -> Any:
+        return self.stream.step(partial(self._tapped_step, train_step), *args)
 
-    def _tapped_step(self, *args: Any) -> Any:
+    def _tapped_step(self, train_step: Callable[..., Any], *args: Any) -> Any:
         with self.layers() as send:
-            result = self._train_step(*args)
+            result = train_step(*args)
             if not any(tap.rehearses for tap in self.taps):
                 send()
         return result

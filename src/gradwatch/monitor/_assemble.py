@@ -108,7 +108,7 @@ class _Block:
         self,
         kind: str,
         names: tuple[str, ...],
-        rows: NDArray[np.float32],
+        rows: NDArray[np.float64],
         sizes: tuple[int, ...] | None = None,
         counts: NDArray[Any] | None = None,
     ) -> None:
@@ -168,11 +168,10 @@ def _weights(
 ) -> _Block:
     totals = Totals(parts)
     rows = finish(parts["sums"], totals.scale)
-    rows[:, _COLUMN["weight_norm"]] = _narrowed(totals.weights)
-    rows[:, _COLUMN["update_norm"]] = _narrowed(totals.updates)
+    rows[:, _COLUMN["weight_norm"]] = totals.weights
+    rows[:, _COLUMN["update_norm"]] = totals.updates
     if totals.applies:
-        exponents = np.exp2(rows[:, _COLUMN["exponent"]].astype(np.float64))
-        rows[:, _COLUMN["applied_norm"]] = _narrowed(totals.applied / exponents)
+        rows[:, _COLUMN["applied_norm"]] = totals.applied
     counts = parts["counts"].astype(np.uint32) if histograms else None
     return _Block("weight", names, rows, sizes, counts)
 
@@ -185,12 +184,6 @@ def _activations(parts: Parts | None, labels: Labels, scale: float) -> list[_Blo
         rows = finish(parts["gradients"], scale)
         blocks.append(_Block("activation", labels.reached, rows))
     return blocks
-
-
-def _narrowed(norms_: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Norms as float32 can hold them: of finite numbers, none is called infinite."""
-    most = float(np.finfo(np.float32).max)
-    return np.where(np.isfinite(norms_), np.minimum(norms_, most), norms_)
 
 
 def _root(norms_: NDArray[np.float64]) -> float:

@@ -9,8 +9,9 @@ from typing import Any
 
 import keras
 
+from .._shadow import Shadows
 from ..backends import current
-from ..capture import Shadow, Watching, inner_of, optimizers_of
+from ..capture import Watching, inner_of, optimizers_of
 from ..select import Wrt
 
 _EPOCH_LOGS = "_get_metrics_result_or_logs"
@@ -47,18 +48,14 @@ class Fit:
         self.original = model.train_function
         self.announced = False
         self._told = told
+        self._shadows = Shadows()
         self.optimizers = optimizers_of(model)
         self._slots = int(model.steps_per_execution)
         self._trainable = [id(v) for v in model.trainable_variables]
         self.watching = Watching(model, self.optimizers, wrt, self._slots, told.failed)
         if all(layer.built for layer in model._flatten_layers()):
             self.watching.resolve()  # a wrong name is said before training starts
-        self.watching.install()
-        try:
-            inner = self.watching.train_function(told.before, told.after, told.keep)
-        finally:
-            self.watching.remove()
-            model.train_function = self.original
+        inner = self.watching.train_function(told.before, told.after, told.keep)
         self.function = self._guarded(inner)
 
     @property
@@ -89,21 +86,20 @@ class Fit:
         """Puts the taps in."""
         self.watching.install()
         self.model.train_function = self.function
-        vars(self.model)[_EPOCH_LOGS] = Shadow(self._epoch_logs)
+        self._shadows.put(self.model, _EPOCH_LOGS, self._epoch_logs)
 
     def close(self) -> None:
         """Takes the taps out."""
         self.watching.remove()
-        vars(self.model).pop(_EPOCH_LOGS, None)
+        self._shadows.close()
         if self.model.train_function is self.function:
             self.model.train_function = self.original
 
-    def _epoch_logs(self, logs: Any) -> Any:
+    def _epoch_logs(self, own: Callable[[Any], Any], logs: Any) -> Any:
         """What Keras makes of the logs of a step at the end of an epoch, and ours.
 
         It takes the metrics as they are then, if the logs are of them and nothing else.
         """
-        own = getattr(type(self.model), _EPOCH_LOGS).__get__(self.model)
         if not isinstance(logs, dict):
             return own(logs)
         ours = {name: logs[name] for name in self._told.added() if name in logs}

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 
 from .._errors import GradwatchError, told_as
-from ..capture import Shadow
+from .._shadow import is_shadowed
 from ..diagnose import Finding
 from ..record import Record, Sink
 from ..select import Activations, Weights, Wrt
@@ -160,7 +160,7 @@ class GradientMonitor(keras.callbacks.Callback):
 
     def _open(self, fit: Fit, epoch: int) -> None:
         model = self.model
-        if isinstance(model.__dict__.get("train_step"), Shadow):
+        if is_shadowed(model, "train_step"):
             raise GradwatchError(
                 "A model can have one `GradientMonitor` at a time. Received: a second "
                 f"one, for {str(self._host.directory)!r}. One monitor records all that "

@@ -13,7 +13,14 @@ import keras
 
 from .._errors import GradwatchError
 from ..backends import current
-from ..diagnose import Autopsy, Finding, autopsy, write_autopsy
+from ..diagnose import (
+    Autopsy,
+    Finding,
+    Measured,
+    autopsy,
+    nonfinite_counts,
+    write_autopsy,
+)
 from ._again import Offence, as_it_was, assign, find_offence
 from ._lookback import Lookback
 
@@ -167,20 +174,22 @@ class Postmortem:
 def _finding(found: Autopsy, told: Finding | None, step: int) -> Finding:
     """The finding of the rules, with what is known now."""
     at = step if found.step is None else found.step
-    told = told or Finding("nonfinite", step=step, healthy=_HEALTHY, confidence=0.99)
+    told = told or Finding(
+        "nonfinite",
+        step=step,
+        healthy=_HEALTHY,
+        confidence=0.99,
+        measured=Measured("nonfinite_gradients", None, high=0.0),
+    )
     if not found.found:
         return dataclasses.replace(told, since=min(at, told.step))
     seen: dict[str, Any] = {"first": f"{found.where} {found.address!r}"}
     seen["cause"] = found.cause if found.sure else f"likely {found.cause}"
-    kept = {name: told.evidence[name] for name in _KEPT if name in told.evidence}
     where = f" The batch is in {found.directory!r}." if found.directory else ""
     return dataclasses.replace(
         told,
         addresses=(found.address,) if found.address else told.addresses,
         since=at,
-        evidence={**seen, **kept},
+        evidence=seen | nonfinite_counts(told),
         try_first=f"{found.try_first}{where}".strip() or told.try_first,
     )
-
-
-_KEPT = ("gradients not finite", "weights concerned")

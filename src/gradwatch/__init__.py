@@ -63,6 +63,7 @@ __all__ = [  # noqa: F405
     "layers",
     "loss",
     "mean_output",
+    "neuron",
     "open_run",
     "output",
     "saliency",

@@ -19,7 +19,7 @@ from .diagnose import autopsy
 from .inspect import Gradients, Inspector, Layers, Tape, gradients, layers, why_none
 from .monitor import Budget, GradientMonitor, UnhealthyTraining, Watch, budget, watch
 from .select import activations, inputs, weights
-from .targets import Target, class_score, loss, mean_output, output
+from .targets import Target, class_score, loss, mean_output, neuron, output
 
 __all__ = [
     "Attribution",
@@ -46,6 +46,7 @@ __all__ = [
     "layers",
     "loss",
     "mean_output",
+    "neuron",
     "output",
     "saliency",
     "smoothgrad",

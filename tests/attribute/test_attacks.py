@@ -3,9 +3,10 @@
 import keras
 import numpy as np
 import pytest
+from tests.zoo import zoo
 
 import gradwatch as gw
-from gradwatch import attribute, testing
+from gradwatch import attribute
 
 from .models import CLASSES, START, TOKENS, X, close
 
@@ -52,7 +53,7 @@ def test_pgd_goes_on_from_what_it_moved(image_model, target):
 
 def test_several_tensors_come_back_by_name():
     """Both calls of a shared layer, each with its own numbers."""
-    model, x, _ = testing.zoo()["siamese"].build()
+    model, x, _ = zoo()["siamese"].build()
     target = gw.mean_output()
     own = gw.saliency(model, x, target, layer="shared").activation
     moved = attribute.fgsm(model, x, target, layer="shared", epsilon=0.1)
@@ -106,19 +107,28 @@ def test_tokens_cannot_be_followed_and_the_way_out_is_another_method(text_model,
     """A layer is named already: the message does not ask for one."""
     with pytest.raises(gw.GradwatchError, match=r"integrated_gradients\(…, layer='emb"):
         getattr(attribute, name)(text_model, TOKENS, TARGET, **FOLLOWS[name])
-    with pytest.raises(gw.GradwatchError, match="follows the inputs themselves"):
-        attribute.neuron_gradient(text_model, TOKENS, (0, 0), layer="window")
+
+
+def test_tokens_are_attributed_to_a_neuron_at_their_embedding(text_model):
+    """The inputs have no gradient; the layer that makes them numbers has one."""
+    target = gw.neuron("window", (0, 0))
+    with pytest.raises(gw.GradwatchError, match="`x` must hold .*`layer='embed'`"):
+        gw.saliency(text_model, TOKENS, target)
+    a = gw.saliency(text_model, TOKENS, target, layer="embed")
+    assert a.layer == "embed"
+    assert a.values[:, 0].any()
+    assert not a.values[:, -1].any()  # far outside the window
 
 
 def test_noise_goes_over_a_neuron_too(image_model):
-    """The target is a place then, which only the method understands."""
-    options = {"layer": "hidden", "method": attribute.neuron_gradient, "samples": 4}
-    a = gw.smoothgrad(image_model, X, 3, **options, seed=1)
+    """A neuron is a target as any other."""
+    target = gw.neuron("hidden", 3)
+    a = gw.smoothgrad(image_model, X, target, samples=4, seed=1, absolute=False)
     random, scale = np.random.default_rng(1), 0.15 * np.ptp(X, (1, 2, 3), keepdims=True)
     total = 0
     for _ in range(4):
         noisy = X + scale * random.standard_normal(X.shape, "float32")
-        total += attribute.neuron_gradient(image_model, noisy, 3, layer="hidden").values
+        total += gw.saliency(image_model, noisy, target, absolute=False).values
     close(a.values, total / 4, 1e-5)
     found = attribute.quality.infidelity(a, image_model, baseline=START, samples=2)
     assert found.values.shape == (3,)

@@ -151,16 +151,22 @@ BAD = {
         "`rule` must be one of",
     ),
     "neuron": (
-        lambda m: attribute.neuron_gradient(m, X, (9, 0, 0), layer="mid"),
-        "`target` must be a place",
+        lambda m: gw.saliency(m, X, gw.neuron("mid", (9, 0, 0))),
+        r"`index` must be a place.*\(9, 0, 0\) for mid of shape .*last neuron is",
     ),
     "neuron axes": (
-        lambda m: attribute.neuron_gradient(m, X, 1, layer="mid"),
-        "`target` must be a place",
+        lambda m: gw.saliency(m, X, gw.neuron("mid", 1)),
+        "`index` must be a place",
     ),
     "neuron word": (
-        lambda m: attribute.neuron_gradient(m, X, "first", layer="mid"),
-        "`target` must be the place of a neuron: whole numbers",
+        lambda m: gw.saliency(m, X, gw.neuron("mid", "first")),
+        "`index` must be whole numbers",
+    ),
+    "conducting neuron": (
+        lambda m: attribute.neuron_conductance(
+            m, X, TARGET, layer="mid", neuron=(9, 0, 0)
+        ),
+        "`neuron` must be a place",
     ),
     "no neuron": (
         lambda m: attribute.neuron_conductance(m, X, TARGET, layer="mid"),

@@ -219,7 +219,7 @@ def test_neurons(image_model, twin):
         neuron_selector=(3, 1, 2),
         target=None,
     )
-    ours = attribute.neuron_gradient(image_model, X, (1, 2, 3), layer="mid")
+    ours = gw.saliency(image_model, X, gw.neuron("mid", (1, 2, 3)), absolute=False)
     close(ours.values, last(theirs))
     theirs = asked(
         attr.NeuronIntegratedGradients(twin, twin.tanh),
@@ -228,8 +228,8 @@ def test_neurons(image_model, twin):
         baselines=first(START),
         target=None,
     )
-    ours = attribute.neuron_integrated_gradients(
-        image_model, X, 3, layer="hidden", baseline=START
+    ours = gw.integrated_gradients(
+        image_model, X, gw.neuron("hidden", 3), baseline=START
     )
     close(ours.values, last(theirs))
     theirs = asked(

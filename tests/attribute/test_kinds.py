@@ -4,9 +4,10 @@ import keras
 import numpy as np
 import pytest
 from keras import layers
+from tests.zoo import zoo
 
 import gradwatch as gw
-from gradwatch import attribute, testing
+from gradwatch import attribute
 
 from .models import BATCH, CLASSES, TOKENS, X, close, cnn, fill, numbers
 
@@ -165,7 +166,7 @@ def test_tokens_have_scores_through_their_embedding(text_model):
 
 def test_each_call_of_a_shared_layer_has_values_of_its_own():
     """`shared@2` is the second call; without a number, both together."""
-    model, x, _ = testing.zoo()["siamese"].build()
+    model, x, _ = zoo()["siamese"].build()
     target = gw.mean_output()
     both = IG(model, x, target, layer="shared")
     assert both.names == ["shared@1", "shared@2"]
@@ -191,7 +192,7 @@ def test_what_goes_into_a_layer_can_be_asked_for():
 @pytest.mark.parametrize("kind", ["attention", "lstm_dropout", "graph_of_ops"])
 def test_sequences_and_graphs_are_complete(kind):
     """Attention, recurrence and plain operations: the values add up."""
-    model, x, _ = testing.zoo()[kind].build()
+    model, x, _ = zoo()[kind].build()
     a = IG(model, x, gw.mean_output(), steps=128)
     assert difference(a) < 1e-2
     assert a.values.shape == x.shape
@@ -200,7 +201,7 @@ def test_sequences_and_graphs_are_complete(kind):
 @pytest.mark.parametrize("kind", ["mixed_float16", "mixed_bfloat16"])
 def test_half_precision_gives_float32(kind):
     """Sums are in full precision; what is missing is the model's own rounding."""
-    model, x, _ = testing.zoo()[kind].build()
+    model, x, _ = zoo()[kind].build()
     a = IG(model, x, gw.mean_output(), steps=32)
     assert a.values.dtype == np.float32
     assert difference(a) < 0.05

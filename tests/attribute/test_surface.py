@@ -12,8 +12,7 @@ METHODS = [
     *("smoothgrad", "squaregrad", "vargrad", "guided_backprop", "deconvnet"),
     *("grad_cam", "grad_cam_plus_plus", "layer_cam", "score_cam", "guided_grad_cam"),
     *("layer_gradient_x_activation", "internal_influence", "layer_conductance"),
-    *("neuron_gradient", "neuron_integrated_gradients", "neuron_conductance"),
-    *("deep_lift", "occlusion", "fgsm", "pgd"),
+    *("neuron_conductance", "deep_lift", "occlusion", "fgsm", "pgd"),
 ]
 NOISE = ("smoothgrad", "squaregrad", "vargrad")
 """One wrapper in three forms: they share a file."""

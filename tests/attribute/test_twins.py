@@ -253,7 +253,7 @@ NEURON = (1, 2, 3)
 
 def test_neuron_gradient_is_that_of_one_number_of_a_layer(image_model, network):
     """∂y/∂x for the neuron, not for the target."""
-    found = attribute.neuron_gradient(image_model, X, NEURON, layer="mid")
+    found = gw.saliency(image_model, X, gw.neuron("mid", NEURON), absolute=False)
     twin = each(lambda x, s, c: network_mid(network, x))
     close(found.values, twin)
     assert found.target == "neuron (1, 2, 3) of mid"
@@ -271,8 +271,8 @@ def network_mid(network, x):
 
 def test_neuron_integrated_gradients_add_up_to_the_neuron(image_model, network):
     """(x − x′) · ∫ ∂y/∂x dα."""
-    found = attribute.neuron_integrated_gradients(
-        image_model, X, 3, layer="hidden", baseline=START
+    found = gw.integrated_gradients(
+        image_model, X, gw.neuron("hidden", 3), baseline=START
     )
     nodes, weights = np.polynomial.legendre.leggauss(50)
 

@@ -14,12 +14,6 @@ Y = np.zeros((len(X), 2), "float32")
 BATCH = len(X)
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    """Layers are named here, so Keras need not be reset (0.4 s) around each test."""
-    keras.utils.set_random_seed(0)
-
-
 @pytest.fixture(scope="module")
 def model():
     return mlp()

@@ -2,7 +2,6 @@
 
 import keras
 import numpy as np
-import pytest
 from keras import layers, ops
 
 import gradwatch as gw
@@ -11,12 +10,6 @@ from .models import WIDTH, X, array, chain, dense, do, mlp
 
 COMPILES = keras.backend.backend() != "torch"
 Y = np.zeros((len(X), 2), "float32")
-
-
-@pytest.fixture(autouse=True)
-def seeded():
-    """Layers are named here, so Keras need not be reset (0.4 s) around each test."""
-    keras.utils.set_random_seed(0)
 
 
 def inspector(model, **options):

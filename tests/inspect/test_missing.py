@@ -13,12 +13,6 @@ from .models import WIDTH, X, chain, dense, do, stop
 EVERYTHING = [gw.weights(), gw.activations(), gw.inputs()]
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    """Layers are named here, so Keras need not be reset (0.4 s) around each test."""
-    keras.utils.set_random_seed(0)
-
-
 def look(model, x=X, target=None, wrt=None, **options):
     """`{name: "cause @place", "zero" or "ok"}`, the same compiled and not."""
     target, wrt = target or gw.mean_output(), wrt or EVERYTHING

@@ -14,12 +14,6 @@ STEPS = SEQUENCE.shape[1]
 BACKEND = keras.backend.backend()
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    """Layers are named here, so Keras need not be reset (0.4 s) around each test."""
-    keras.utils.set_random_seed(0)
-
-
 def ask(model, wrt, x=SEQUENCE, **options):
     with assert_untouched(model):
         return gw.gradients(model, x, target=gw.mean_output(), wrt=wrt, **options)

@@ -13,12 +13,6 @@ from .models import WIDTH, X, chain, dense
 BACKEND = keras.backend.backend()
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    """Layers are named here, so Keras need not be reset (0.4 s) around each test."""
-    keras.utils.set_random_seed(0)
-
-
 class OddError(Exception):
     """An error that cannot be made again from its text alone."""
 

@@ -12,12 +12,6 @@ from .models import X, chain, dense, mlp
 Y = np.zeros((len(X), 2), "float32")
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    """Layers are named here, so Keras need not be reset (0.4 s) around each test."""
-    keras.utils.set_random_seed(0)
-
-
 def bad(array, *values):
     out = array.copy()
     out.flat[: len(values)] = values

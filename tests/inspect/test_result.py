@@ -18,12 +18,6 @@ from .models import SEQUENCE, WIDTH, X, array, chain, dense, do, mlp, stop
 EVERYTHING = [gw.weights(), gw.activations(), gw.inputs()]
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    """Layers are named here, so Keras need not be reset (0.4 s) around each test."""
-    keras.utils.set_random_seed(0)
-
-
 def ask(model, wrt=EVERYTHING, x=X, **options):
     options.setdefault("target", gw.mean_output())
     return gw.gradients(model, x, wrt=wrt, **options)

@@ -17,12 +17,6 @@ BOTH = [gw.weights(), gw.activations()]
 has_tape = pytest.mark.skipif(BACKEND == "jax", reason="JAX has no tape")
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    """Layers are named here, so Keras need not be reset (0.4 s) around each test."""
-    keras.utils.set_random_seed(0)
-
-
 def tensor(values=X):
     return ops.convert_to_tensor(values)
 

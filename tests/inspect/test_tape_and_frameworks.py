@@ -18,12 +18,6 @@ on_tensorflow = pytest.mark.skipif(BACKEND != "tensorflow", reason="about Tensor
 on_torch = pytest.mark.skipif(BACKEND != "torch", reason="about torch")
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    """Layers are named here, so Keras need not be reset (0.4 s) around each test."""
-    keras.utils.set_random_seed(0)
-
-
 # TensorFlow ---------------------------------------------------------------------------
 
 

@@ -16,12 +16,6 @@ Y = np.zeros((len(X), 2), "float32")
 EVERYTHING = [gw.weights(), gw.activations(), gw.activations(at="input"), gw.inputs()]
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    """Layers are named here, so Keras need not be reset (0.4 s) around each test."""
-    keras.utils.set_random_seed(0)
-
-
 class Remembers(layers.Layer):
     """Keeps what it saw last, as debugging code does."""
 

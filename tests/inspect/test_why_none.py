@@ -13,12 +13,6 @@ from .models import SEQUENCE, X, chain, dense, do, mlp, stop
 Y = np.zeros((len(X), 2), "float32")
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    """Layers are named here, so Keras need not be reset (0.4 s) around each test."""
-    keras.utils.set_random_seed(0)
-
-
 @pytest.fixture
 def model():
     made = chain(dense("a"), do(stop, "cut"), dense("b", 2))

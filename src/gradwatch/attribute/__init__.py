@@ -23,10 +23,6 @@ from ._layer_gradient_x_activation import (
     layer_gradient_x_activation as layer_gradient_x_activation,
 )
 from ._neuron_conductance import neuron_conductance as neuron_conductance
-from ._neuron_gradient import neuron_gradient as neuron_gradient
-from ._neuron_integrated_gradients import (
-    neuron_integrated_gradients as neuron_integrated_gradients,
-)
 from ._noise import smoothgrad as smoothgrad
 from ._noise import squaregrad as squaregrad
 from ._noise import vargrad as vargrad

@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import GradwatchError
+from .._errors import GradwatchError, told_as
+from ..targets import neuron as neuron_target
+from ..targets import whole_index
 from ._baselines import Baseline, baselines, described
+from ._checked import require_layer
 from ._method import method, result
 from ._path import passes, times, weighted, whole
 from ._path import rule as points_of
@@ -17,7 +20,6 @@ from ._problem import Problem
 from ._result import Attribution
 from ._rows import in_parts
 from ._spots import host
-from ._unit import of_neuron, unit
 
 
 @method
@@ -69,11 +71,14 @@ def neuron_conductance(  # noqa: PLR0913 - the path, and how it is walked
             "`neuron` must be a place in what the layer gives, without the batch axis. "
             "Received: None. For all of them at once use `layer_conductance`."
         )
-    below = of_neuron(model, x, neuron, layer, batch_size, argument="neuron")
+    require_layer(layer)
     above = Problem(model, x, target, layer, free="inputs", batch_size=batch_size)
-    below.own()
+    with told_as("neuron", "index"):
+        index = whole_index(neuron)
+        through = neuron_target(layer, index)
+        below = Problem(model, x, through, batch_size=batch_size)
+        below.own()
     score, _, _ = above.own()
-    place = unit(layer, neuron, "neuron").index
     alphas, weights = points_of(rule, whole(steps))
     examples, count = below.at_once(len(alphas))
     starts = baselines(below, baseline)
@@ -90,7 +95,7 @@ def neuron_conductance(  # noqa: PLR0913 - the path, and how it is walked
             totals: list[Any] = []
             for (part, inner), (_, outer) in both:
                 share = weights[part.index] * (np.arange(count) < part.real)
-                where: Any = (slice(None), *place)
+                where: Any = (slice(None), *index)
                 slope = host(outer.gradients[0])[where]
                 sums = [weighted(share, times(g, slope)) for g in inner.gradients]
                 totals = list(map(operator.add, totals, sums)) if totals else sums
@@ -105,7 +110,7 @@ def neuron_conductance(  # noqa: PLR0913 - the path, and how it is walked
         "baseline": described(baseline),
         "steps": steps,
         "rule": rule,
-        "neuron": str(place),
+        "neuron": str(index),
     }
     found = result(below, values, score, settings=settings)
     return replace(found, target=f"{above.target} through {below.target}")

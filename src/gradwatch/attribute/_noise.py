@@ -13,7 +13,6 @@ import keras
 import numpy as np
 
 from .._errors import GradwatchError
-from ..targets import mean_output
 from ._checked import require_count, require_positive, require_seed
 from ._method import method
 from ._problem import Held, Problem
@@ -230,13 +229,9 @@ class _Looked:
         """Yields noisy copies of the batch, for ever."""
         random = np.random.default_rng(self.seed)
         words: Any = {"batch_size": self.options.get("batch_size")}
-        # Where noise goes to the inputs nobody asks for the target, which may be of a
-        # kind that only the method knows, such as a neuron.
-        problem = Problem(model, x, mean_output(), self.layer, **words)
+        problem = Problem(model, x, target, self.layer, **words)
         floating = any(is_float(t) for t in keras.tree.flatten(problem.x))
         at_layer = isinstance(x, Held) or not floating
-        if at_layer:
-            problem = Problem(model, x, target, self.layer, **words)
         spots = problem.at if at_layer else of_inputs(model, problem.x, problem.tree)
         scales = [self.noise * _range(values) for values in spots.values]
 

@@ -12,7 +12,7 @@ from keras import ops
 
 from .._errors import GradwatchError, TargetError, quoted, told_as
 from ..capture import Captured, Engine, Entry, Manner, dense, fixed_batch, input_names
-from ..select import Activations, require_model, walk
+from ..select import require_model, walk
 from ..targets import Function, Target, as_target, mean_output
 from ._axes import channel_axis
 from ._engines import engine_for
@@ -57,10 +57,9 @@ class Problem:
             always of the inputs, wherever gradients are taken.
         rule: How gradients pass through nonlinearities.
         batch_size: The most rows of a pass.
-        also: Further selectors, for a target that looks at a layer.
     """
 
-    def __init__(  # noqa: PLR0913 - a method passes on what it was given
+    def __init__(
         self,
         model: Any,
         x: Any,
@@ -70,7 +69,6 @@ class Problem:
         free: str = "layer",
         rule: str | None = None,
         batch_size: int | None = None,
-        also: Sequence[Activations] = (),
     ) -> None:
         require_model(model)
         self.model = model
@@ -79,7 +77,7 @@ class Problem:
         self.batch_size = checked_batch_size(batch_size)
         self.ruled = 0
         """How many operations got another backward rule in the last pass."""
-        self._wrt = (selector(layer), *also)
+        self._wrt = (selector(layer),)
         self._rule = rule
         held = x if isinstance(x, Held) else None
         x = held.x if held else x
@@ -91,8 +89,9 @@ class Problem:
         self._held = held is not None
         self._inputs: Spots | None = None
         if self.at_inputs or free == "inputs":
-            follows = not self.at_inputs or bool(also)
-            self._inputs = of_inputs(model, self.x, self.tree, follows=follows)
+            self._inputs = of_inputs(
+                model, self.x, self.tree, follows=not self.at_inputs
+            )
         self._at = self._inputs if self.at_inputs else held.spots if held else None
         self._own: Own | None = None
 
@@ -231,8 +230,8 @@ class Problem:
     def _engine(
         self, given: tuple[Any, ...] = (), *, differentiate: bool = True
     ) -> Engine:
-        # Forward only, no tap is needed but those that are given or looked at.
-        wrt = self._wrt if differentiate or given else self._wrt[1:]
+        # Forward only, no tap is needed but those that are given.
+        wrt = self._wrt if differentiate or given else ()
         manner = Manner(True, differentiate, self._rule, given)
         return engine_for(self.model, wrt, manner)
 

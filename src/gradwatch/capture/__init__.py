@@ -23,6 +23,5 @@ from ._reasons import not_recorded as not_recorded
 from ._session import Facts as Facts
 from ._session import Session as Session
 from ._watching import ACTIVATIONS as ACTIVATIONS
-from ._watching import Shadow as Shadow
 from ._watching import Watching as Watching
 from ._watching import optimizers_of as optimizers_of

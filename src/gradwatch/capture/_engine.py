@@ -12,7 +12,7 @@ from typing import Any
 
 from keras.src.backend import compute_output_spec
 
-from .._errors import GradwatchError
+from .._errors import GradwatchError, told_as
 from ..backends import Passed, Runner, current
 from ..select import NOTHING, Tree, Wrt, require_model, resolve, walk
 from ..targets import Loss, Target, prepared_loss
@@ -205,8 +205,12 @@ class Engine:
         self, tree: Tree, batch: Batch, target: Target, mode: bool
     ) -> ForwardPass:
         selection = resolve(self.wrt, tree) if self.wrt != () else NOTHING
+        with told_as("layer", "wrt"):
+            reads = resolve(target.reads, tree) if target.reads else NOTHING
         variables = list(tree.model.variables)
-        return ForwardPass(tree, selection, target, batch, mode, variables, self.manner)
+        return ForwardPass(
+            tree, selection, target, batch, mode, variables, self.manner, reads
+        )
 
 
 def _variables(model: Any) -> Hashable:

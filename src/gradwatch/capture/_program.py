@@ -10,7 +10,7 @@ import keras
 
 from .._errors import AddressError
 from ..backends import Outcome, Recorder, Tensor, current
-from ..select import Selection, Tree, matching_inputs
+from ..select import NOTHING, Selection, Tree, matching_inputs
 from ..targets import Setting, Target, named_outputs
 from ._batch import Batch
 from ._leaf import Leaf, path_text
@@ -59,6 +59,8 @@ class ForwardPass:
     training: bool
     variables: list[Any]
     manner: Manner = PLAIN
+    reads: Selection = NOTHING
+    """What the target reads beside the outputs."""
     unlisted: list[Any] = field(default_factory=list)
     facts: Facts = field(default_factory=Facts)
 
@@ -71,6 +73,7 @@ class ForwardPass:
             self.tree,
             self.selection,
             recorder,
+            reads=self.reads,
             given=dict(zip(self.manner.given, parts["given"], strict=True)),
             differentiate=self.manner.differentiate,
         )
@@ -94,7 +97,7 @@ class ForwardPass:
                 batch_size=self.batch.size,
                 training=self.training,
                 arrays=parts["arrays"],
-                tapped=session.tapped,
+                read=session.read,
             )
             with recorder.place(TARGET):
                 value, extras = self._value(setting, named)

@@ -23,7 +23,7 @@ from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
 from keras.src.backend.common.stateless_scope import get_stateless_scope
 
 from ..backends import Recorder, Tensor, current
-from ..select import Selection, Tap, Tree
+from ..select import NOTHING, Selection, Tap, Tree
 from ._leaf import Leaf, path_text
 
 _open: ContextVar[tuple[Session, ...]] = ContextVar("gradwatch_sessions", default=())
@@ -62,21 +62,21 @@ class Session:
         selection: Selection,
         recorder: Recorder,
         *,
+        reads: Selection = NOTHING,
         given: Mapping[Leaf, Tensor] | None = None,
         differentiate: bool = True,
     ) -> None:
         self.tree = tree
         self.given = given or {}
         """Tensors that take the place of what layers give."""
-        self.tapped: dict[Leaf, Tensor] = {}
-        """The tensors that go on from each tap."""
+        self.read: dict[Leaf, Tensor] = {}
+        """The tensors that the target reads, as they go on into the model."""
         self.differentiate = differentiate
         self.addresses = {id(n.layer): a for a, n in tree.layers.items()}
         self.recorder = recorder
         self.facts = Facts()
-        self._taps: dict[tuple[str, str], list[Tap]] = {}
-        for tap in selection.taps:
-            self._taps.setdefault((tap.address, tap.at), []).append(tap)
+        self._taps = _by_position(selection)
+        self._reads = _by_position(reads)
         self._per_call: dict[str, list[str]] = {}
         for name in selection.per_call:
             self._per_call.setdefault(selection.weights[name].layer, []).append(name)
@@ -87,7 +87,7 @@ class Session:
     def forget(self) -> None:
         """Starts over: the next call of a layer is its first."""
         self.facts = Facts()
-        self.tapped.clear()
+        self.read.clear()
 
     @contextlib.contextmanager
     def open(self, *, alone: bool = True) -> Iterator[Session]:
@@ -166,7 +166,8 @@ class Session:
     def _tap_inputs(
         self, layer: Any, address: str, number: int, args: Any, kwargs: Any
     ) -> tuple[Any, Any]:
-        if (address, "input") not in self._taps or not number:
+        position = (address, "input")
+        if not number or (position not in self._taps and position not in self._reads):
             return args, kwargs
         named = _named_arguments(layer, args, kwargs)
         with_tensors = [
@@ -193,24 +194,31 @@ class Session:
     def _tap(
         self, address: str, at: str, number: int, value: Any, prefix: Any = ()
     ) -> Any:
-        taps = self._taps.get((address, at))
-        if not taps or not number:
-            return value
-        wanted = [t for t in taps if t.call in (None, number)]
-        if not wanted:
+        taps = self._taps.get((address, at), [])
+        reads = self._reads.get((address, at), [])
+        calls = {tap.call for tap in (*taps, *reads)}
+        if not number or not calls & {None, number}:
             return value
         flat = keras.tree.flatten_with_path(value)
-        marked = [
-            self._mark(Leaf("activation", address, at, number, path), tensor, wanted)
-            for path, tensor in ((path_text((*prefix, *p)), t) for p, t in flat)
-        ]
+        marked = []
+        for path, tensor in flat:
+            leaf = Leaf("activation", address, at, number, path_text((*prefix, *path)))
+            if keras.ops.is_tensor(tensor) and _means(taps, leaf):
+                tensor = self._mark(leaf, tensor)
+            # Read after it is marked: a gradient at the very tensor that the target
+            # reads passes through the mark.
+            if keras.ops.is_tensor(tensor) and _means(reads, leaf):
+                self._read(leaf, tensor)
+            marked.append(tensor)
         return keras.tree.pack_sequence_as(value, marked) if flat else value
 
-    def _mark(self, leaf: Leaf, tensor: Any, wanted: list[Tap]) -> Any:
-        if not any(tap.path in ("", leaf.path) for tap in wanted):
-            return tensor
-        if not keras.ops.is_tensor(tensor):
-            return tensor
+    def _read(self, leaf: Leaf, tensor: Any) -> None:
+        dtype = keras.backend.standardize_dtype(tensor.dtype)
+        dense = self.recorder.is_dense(tensor) and "float" in dtype
+        if dense and self.recorder.can_leave(tensor):
+            self.read[leaf] = tensor
+
+    def _mark(self, leaf: Leaf, tensor: Any) -> Any:
         dtype = keras.backend.standardize_dtype(tensor.dtype)
         known = tuple(size for size in tensor.shape if size is not None)
         self.facts.specs[leaf] = (known, dtype)
@@ -226,7 +234,6 @@ class Session:
             marked = self.recorder.mark(leaf, marked, keep=True)
         if mask is not None and marked is not tensor:
             set_keras_mask(marked, mask)
-        self.tapped[leaf] = marked
         return marked
 
     # weights, call by call ------------------------------------------------------------
@@ -258,6 +265,21 @@ class Session:
             yield
         finally:
             scope.state_mapping.update(before)
+
+
+def _by_position(selection: Selection) -> dict[tuple[str, str], list[Tap]]:
+    """Returns the taps of each layer's input and output."""
+    taps: dict[tuple[str, str], list[Tap]] = {}
+    for tap in selection.taps:
+        taps.setdefault((tap.address, tap.at), []).append(tap)
+    return taps
+
+
+def _means(taps: list[Tap], leaf: Leaf) -> bool:
+    """Whether one of the taps is on this call and this tensor of a layer."""
+    return any(
+        tap.call in (None, leaf.call) and tap.path in ("", leaf.path) for tap in taps
+    )
 
 
 class _Shadow:

@@ -13,6 +13,7 @@ from ._loss import loss as loss
 from ._loss import needs_labels as needs_labels
 from ._loss import num_losses as num_losses
 from ._loss import prepared_loss as prepared_loss
+from ._neuron import neuron as neuron
 from ._scores import Function as Function
 from ._scores import class_score as class_score
 from ._scores import mean_output as mean_output
@@ -20,6 +21,7 @@ from ._scores import output as output
 from ._target import Setting as Setting
 from ._target import Target as Target
 from ._target import named_outputs as named_outputs
+from ._target import whole_index as whole_index
 
 
 def as_target(target: Any, loss_function: Any = None) -> Target:
@@ -35,7 +37,7 @@ def as_target(target: Any, loss_function: Any = None) -> Target:
         return Loss()
     if isinstance(target, Target):
         return target
-    if any(target is door for door in (class_score, output, mean_output, loss)):
+    if any(target is door for door in (class_score, output, mean_output, neuron, loss)):
         raise TargetError(
             "`target` must be a target or a function of the outputs. Received: the "
             f"function `{target.__name__}` itself. Call it: "

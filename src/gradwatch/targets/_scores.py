@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ from ._target import (
     one_per_example,
     require_float,
     weakly,
+    whole_index,
 )
 
 
@@ -269,16 +269,7 @@ def output(which: str | int | None = None, index: int | tuple[int, ...] = ()) ->
     Returns:
         A target.
     """
-    places = index if isinstance(index, tuple | list) else (index,)
-    try:
-        if any(isinstance(place, bool) for place in places):
-            raise TypeError
-        return Output(which, tuple(operator.index(place) for place in places))
-    except TypeError:
-        raise TargetError(
-            "`index` must be whole numbers, one for each axis without the batch axis. "
-            f"Received: {index!r}."
-        ) from None
+    return Output(which, whole_index(index))
 
 
 def mean_output(which: str | int | None = None) -> Target:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
@@ -12,6 +13,7 @@ import keras
 import numpy as np
 
 from .._errors import TargetError, quoted
+from ..select import Activations
 
 Tensor = Any
 
@@ -27,8 +29,8 @@ class Setting:
     batch_size: int
     training: bool
     arrays: Mapping[str, Any] = field(default_factory=dict)
-    tapped: Mapping[Any, Tensor] = field(default_factory=dict)
-    """The activations that are tapped in this pass."""
+    read: Mapping[Any, Tensor] = field(default_factory=dict)
+    """The activations that the target reads, in the order in which they arose."""
 
 
 class Target(ABC):
@@ -43,6 +45,11 @@ class Target(ABC):
     uses_labels: bool = False
     training: bool = False
     """The mode of the forward pass unless the caller says otherwise."""
+
+    @property
+    def reads(self) -> tuple[Activations, ...]:
+        """The activations that the target is computed from, beside the outputs."""
+        return ()
 
     @abstractmethod
     def key(self) -> Hashable:
@@ -92,6 +99,24 @@ def weakly(function: Any) -> Hashable:
         return weakref.ref(function)
     except TypeError:  # built-in functions live for ever anyway
         return ("kept", function)
+
+
+def whole_index(index: Any) -> tuple[int, ...]:
+    """Returns an index as a tuple of whole numbers.
+
+    Raises:
+        TargetError: When it is something else.
+    """
+    positions = index if isinstance(index, tuple | list) else (index,)
+    try:
+        if any(isinstance(position, bool) for position in positions):
+            raise TypeError
+        return tuple(operator.index(position) for position in positions)
+    except TypeError:
+        raise TargetError(
+            "`index` must be whole numbers, one for each axis without the batch axis. "
+            f"Received: {index!r}."
+        ) from None
 
 
 def graph_output_names(model: Any) -> list[str] | None:

@@ -195,7 +195,7 @@ def test_layers_that_the_target_does_not_need_are_left_out():
         assert found.layers == ["one", "hidden"]
         assert found.without_effect == ("two",)
         assert found.signed.shape == (2, 3)
-    a = attribute.neuron_gradient(model, x, 2, layer="hidden")
+    a = gw.saliency(model, x, gw.neuron("hidden", 2), absolute=False)
     assert quality.randomisation(a, model).layers == ["hidden"]
     with pytest.raises(gw.GradwatchError, match="`layers` must be some .*'two', 'one'"):
         quality.randomisation(a, model, layers=["one", "two"])

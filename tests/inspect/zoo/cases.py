@@ -3,8 +3,7 @@
 import keras
 import numpy as np
 import pytest
-
-from gradwatch.testing import Case, zoo
+from tests.zoo import Case, zoo
 
 
 def bert():

@@ -16,10 +16,6 @@ from .._problem import Problem
 from .._result import Attribution
 from .._rows import in_parts
 from .._spots import host
-from .._unit import of_neuron
-
-OF_NEURONS = {"neuron_gradient", "neuron_integrated_gradients"}
-"""Methods whose target is a place in a layer."""
 
 Point = Callable[[int, np.ndarray], Sequence[np.ndarray]]
 """From a number and the examples wanted to an array for each place."""
@@ -46,18 +42,13 @@ class Asked:
             GradwatchError: When the model is another than the explained one.
         """
         words = self.again.arguments
-        if {self.a.method, self.a.settings.get("method")} & OF_NEURONS:
-            found = of_neuron(
-                self.model, self.x, words["target"], words["layer"], batch_size
-            )
-        else:
-            # The layer of a guided Grad-CAM is that of its map; its values are not.
-            inputs = {source.name for source in self.a.sources}
-            at_inputs = at_inputs or all(p.name in inputs for p in self.a.places)
-            layer = None if at_inputs else words["layer"]
-            found = Problem(
-                self.model, self.x, words["target"], layer, batch_size=batch_size
-            )
+        # The layer of a guided Grad-CAM is that of its map; its values are not.
+        inputs = {source.name for source in self.a.sources}
+        at_inputs = at_inputs or all(p.name in inputs for p in self.a.places)
+        layer = None if at_inputs else words["layer"]
+        found = Problem(
+            self.model, self.x, words["target"], layer, batch_size=batch_size
+        )
         self._require_same_model(found)
         if not found.at_inputs:
             found.own()  # what the layer gives is known after a pass

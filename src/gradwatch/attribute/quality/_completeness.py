@@ -55,9 +55,8 @@ def completeness(a: Attribution) -> Completeness:
 
     Args:
         a: The attribution, by a method that promises completeness:
-            `integrated_gradients`, `deep_lift`, `layer_conductance` or
-            `neuron_integrated_gradients`. Sums over channels keep it, `upsample` does
-            not.
+            `integrated_gradients`, `deep_lift` or `layer_conductance`. Sums over
+            channels keep it, `upsample` does not.
 
     Returns:
         The errors: absolute, and relative to the difference. Where the difference is
@@ -90,7 +89,7 @@ def _no_promise(method: str) -> str:
         why = "whose values add up to the conductance of the neuron"
     return (
         "`a` must come from a method that promises completeness: "
-        "`integrated_gradients`, `deep_lift`, `layer_conductance` or "
-        f"`neuron_integrated_gradients`. Received: {method}, {why}. For any "
+        "`integrated_gradients`, `deep_lift` or `layer_conductance`. Received: "
+        f"{method}, {why}. For any "
         "method there are `infidelity`, `sensitivity_max`, `deletion` and `insertion`."
     )

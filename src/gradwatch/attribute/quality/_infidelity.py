@@ -16,14 +16,11 @@ from ._asked import Asked, asked, scores_at
 from ._perturbations import Perturbation, Perturbed
 from ._progress import bar
 
-GRADIENTS = (
-    *("saliency", "guided_backprop", "deconvnet"),
-    *("neuron_gradient", "internal_influence"),
-)
+GRADIENTS = (*("saliency", "guided_backprop", "deconvnet", "internal_influence"),)
 """What the target gains per unit of each number."""
 CONTRIBUTIONS = (
     *("input_x_gradient", "layer_gradient_x_activation", "integrated_gradients"),
-    *("deep_lift", "expected_gradients", "neuron_integrated_gradients", "occlusion"),
+    *("deep_lift", "expected_gradients", "occlusion"),
 )
 """What the target gained from each number, against a baseline."""
 

@@ -1,0 +1,123 @@
+"""One number that a layer gives, as a target."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+
+from .._errors import TargetError, counted, told_as
+from ..select import Activations, activations
+from ._target import Setting, Target, Tensor, in_full_precision, weakly, whole_index
+
+
+@dataclass(frozen=True, eq=False)
+class Neuron(Target):
+    """Made by `gradwatch.neuron`."""
+
+    layer: Activations
+    index: tuple[int, ...]
+
+    @property
+    def reads(self) -> tuple[Activations, ...]:
+        """The layer of the neuron."""
+        return (self.layer,)
+
+    def key(self) -> Hashable:
+        """Tells one neuron from another, without keeping a layer alive."""
+        return ("neuron", weakly(self.layer.pattern), self.layer.at, self.index)
+
+    def value(self, setting: Setting) -> Tensor:
+        """The sum over the examples of the neuron of each."""
+        return keras.ops.sum(self.scores(setting))
+
+    def scores(self, setting: Setting) -> Tensor:
+        """The neuron of each example."""
+        tensors = list(setting.read.values())
+        if not tensors:
+            raise TargetError(
+                "`layer` must give a tensor of floating-point numbers in this pass. "
+                f"Received: {self._where}, which gives none that can be read. A layer "
+                "inside a compiled loop or branch is read at the layer around it."
+            )
+        if len(tensors) > 1:
+            raise TargetError(
+                "`layer` must give one tensor, in one call. Received: "
+                f"{self._where}, with {counted(len(tensors), 'tensor')}. Name one: "
+                "'layer@1' is its first call, 'layer[0]' its first tensor."
+            )
+        chosen = tensors[0]
+        self._require_inside(tuple(chosen.shape))
+        if chosen.shape[0] != setting.batch_size:
+            raise TargetError(
+                "`layer` must give one row per example. Received: "
+                f"{self._where}, of shape {tuple(chosen.shape)} for a batch of "
+                f"{setting.batch_size}."
+            )
+        for position in self.index:
+            chosen = chosen[:, position]
+        return in_full_precision(chosen)
+
+    def _require_inside(self, shape: tuple[int, ...]) -> None:
+        inner = shape[1:]
+        if len(self.index) == len(inner) and all(
+            -size <= i < size for i, size in zip(self.index, inner, strict=True)
+        ):
+            return
+        last = ", ".join(str(size - 1) for size in inner)
+        raise TargetError(
+            "`index` must be a place in what the layer gives, without the batch axis. "
+            f"Received: {self.index} for {self._where} of shape {shape}. Its last "
+            f"neuron is ({last})."
+        )
+
+    @property
+    def _where(self) -> str:
+        pattern: Any = self.layer.pattern
+        name = str(getattr(pattern, "name", pattern))
+        return name if self.layer.at == "output" else f"the input of {name}"
+
+    def __str__(self) -> str:
+        index = self.index[0] if len(self.index) == 1 else self.index
+        return f"neuron {index} of {self._where}"
+
+
+def neuron(layer: Any, index: int | tuple[int, ...]) -> Target:
+    """One number that a layer gives for each example, added up over the examples.
+
+    Whatever explains or differentiates a target does so for a neuron: `saliency` shows
+    what drives it, `integrated_gradients` what each input adds to it.
+
+    Example:
+    >>> import gradwatch as gw, keras, numpy as np
+    >>> layers = [keras.layers.Dense(4, name="a"), keras.layers.Dense(2)]
+    >>> model = keras.Sequential([keras.Input((3,)), *layers])
+    >>> a = gw.saliency(model, np.ones((5, 3)), gw.neuron("a", 2), absolute=False)
+    >>> a.target, a.values.shape
+    ('neuron 2 of a', (5, 3))
+
+    Args:
+        layer: The layer of the neuron: an address, or anything that `activations`
+            takes, also `activations(…, at="input")` itself. It must mean one tensor:
+            `conv@2` is the second call of a shared layer, `lstm[1]` one tensor of a
+            structure.
+        index: The place of the neuron in what the layer gives: one number for each
+            axis, without the batch axis.
+
+    Returns:
+        A target.
+
+    Raises:
+        TargetError: When the index is not made of whole numbers. Whether it is inside
+            what the layer gives is checked when the model runs.
+    """
+    if layer is None:
+        raise TargetError(
+            "`layer` must name the layer of the neuron. Received: None. "
+            "`gradwatch.layers(model)` lists them all."
+        )
+    with told_as("layer", "activations"):
+        chosen = layer if isinstance(layer, Activations) else activations(layer)
+    return Neuron(chosen, whole_index(index))

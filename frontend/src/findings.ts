@@ -45,6 +45,7 @@ export class FindingsList {
 
   private item(finding: Finding, run: string, chosen: boolean): HTMLElement {
     const since = finding.since ?? finding.step;
+    const until = typeof finding.until === "number" ? ` until step ${count(finding.until)}` : "";
     const where = finding.addresses ?? [];
     const title = finding.title || finding.symptom;
     const seen = Object.entries(finding.evidence ?? {})
@@ -61,7 +62,7 @@ export class FindingsList {
         onclick: () => this.pick(finding, run),
       },
       el("strong", {}, capital(title)),
-      el("span", { class: "meta" }, `${finding.symptom} · since step ${count(since)}`),
+      el("span", { class: "meta" }, `${finding.symptom} · since step ${count(since)}${until}`),
       where.length
         ? el(
             "span",

@@ -2,15 +2,13 @@
 import { App } from "./app";
 import { EmbeddedSource } from "./embedded";
 
-async function begin(): Promise<void> {
-  const root = document.getElementById("gradwatch-charts");
-  const data = document.getElementById("gradwatch-data");
-  if (!root || !data) return;
+/** Shows the charts in `root`, and lets the findings of the page lead to them. */
+export async function renderReport(root: HTMLElement, data: string): Promise<void> {
   if (!("DecompressionStream" in window)) {
     root.textContent = "This browser is too old for the charts (it has no DecompressionStream).";
     return;
   }
-  const source = await EmbeddedSource.from(data.textContent ?? "");
+  const source = await EmbeddedSource.from(data);
   const app = new App(root, source, { report: true });
   await app.start();
   for (const button of document.querySelectorAll<HTMLElement>("[data-finding]")) {
@@ -26,5 +24,3 @@ async function begin(): Promise<void> {
     });
   }
 }
-
-void begin();

@@ -24,6 +24,8 @@ export interface Finding {
   text: string;
   addresses?: string[];
   since?: number;
+  /** The last step at which it still held; absent or null while it holds. */
+  until?: number | null;
   step: number;
   evidence?: Record<string, number | string>;
   healthy?: string;

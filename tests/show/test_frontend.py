@@ -1,17 +1,15 @@
-"""The bundles are built from what is in the tree, in the colours of the palette."""
+"""The bundle is built from what is in the tree, in the colours of the palette."""
 
+import hashlib
 import re
 from pathlib import Path
 
 import pytest
 
 from gradwatch.show import palette
+from gradwatch.show.static import SCRIPT
 
 ROOT = Path(__file__).parents[2]
-BUNDLES = [
-    ROOT / "src/gradwatch/tensorboard/static/index.js",
-    ROOT / "src/gradwatch/show/static/report.js",
-]
 SHARED = ("BLUE", "ORANGE", "GREEN", "VERMILION", "SKY", "PURPLE", "INK", "MUTED")
 
 
@@ -53,15 +51,33 @@ def test_every_flag_means_the_same_on_both_sides():
         assert int(bit) == getattr(charts, name)
 
 
-@pytest.mark.parametrize("path", BUNDLES, ids=lambda path: path.name)
-def test_a_bundle_asks_nobody_and_may_stand_in_a_page(path):
+def test_the_tab_and_the_report_share_one_script():
+    """No second bundle that could differ from it."""
+    assert [path.name for path in (ROOT / "src").rglob("*.js")] == [SCRIPT.name]
+
+
+def test_the_bundle_is_built_from_these_sources():
+    """Its digest is that of frontend/ and of the code itself, as build.mjs makes it."""
+    banner, _, code = SCRIPT.read_bytes().partition(b"\n*/\n")
+    home = ROOT / "frontend"
+    settings = ["build.mjs", "package-lock.json", "package.json", "tsconfig.json"]
+    sources = sorted(path.name for path in (home / "src").iterdir())
+    digest = hashlib.sha256()
+    for name in [*settings, *(f"src/{source}" for source in sources)]:
+        digest.update(name.encode() + b"\0" + (home / name).read_bytes() + b"\0")
+    digest.update(code)
+    [built] = re.findall(rb"sha256 (\w+)", banner)
+    assert built.decode() == digest.hexdigest(), "Run `make frontend`."
+
+
+def test_the_bundle_asks_nobody_and_may_stand_in_a_page():
     """No other host, no end of a script inside, nothing evaluated."""
-    text = path.read_text(encoding="utf-8")
+    text = SCRIPT.read_text(encoding="utf-8")
     assert len(text) < 200_000
     assert not re.findall(r"https?://(?!www\.w3\.org)", text)
     assert "</script" not in text.lower()
     assert "<!--" not in text
-    assert "innerHTML" not in text.replace("", "")
+    assert "innerHTML" not in text
     assert "eval(" not in text
 
 

@@ -50,12 +50,12 @@ def write(folder, variables, steps):
     )
     layout = Layout(names, ("weight",) * variables, (1024,) * variables)
     random = np.random.default_rng(0)
-    many = np.exp(random.normal(size=(64, variables, len(COLUMNS)))).astype(np.float32)
-    for name in ("zeros", "underflow", "nan", "posinf", "neginf", "exponent"):
+    many = np.exp(random.normal(size=(64, variables, len(COLUMNS))))
+    for name in ("zeros", "underflow", "nan", "posinf", "neginf"):
         many[..., COLUMNS.index(name)] = 0
     with RunWriter(folder / "run") as writer:
         for step in range(steps):
-            rows = many[step % 64] * np.float32(0.5 + random.random())
+            rows = many[step % 64] * (0.5 + random.random())
             rows[7, COLUMNS.index("nan")] = step == steps // 2
             totals = {"global_norm": 1.0 + random.random(), "clipped": step % 3 == 0}
             writer.write(Record(step, layout, rows, None, totals))

@@ -3,8 +3,8 @@
 Run by hand; it trains two families of the fault suite for each picture, and prints what
 was found in each:
 
-    KERAS_BACKEND=torch python docs/symptoms/draw.py                  # all of them
-    KERAS_BACKEND=torch python docs/symptoms/draw.py noise clipping   # some
+    KERAS_BACKEND=torch python -m docs.symptoms.draw                  # all of them
+    KERAS_BACKEND=torch python -m docs.symptoms.draw noise clipping   # some
     ... --runs folder    # keeps the runs there, and reads those that are there already
 
 What is drawn is what the rule reads: the numbers come from the same `Sight`.
@@ -23,6 +23,7 @@ from typing import Any
 
 import keras
 import numpy as np
+from bench.faults import by_name
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
@@ -47,7 +48,6 @@ from gradwatch.diagnose._looks import (
 from gradwatch.diagnose._rules import Sight, agree
 from gradwatch.show import palette
 from gradwatch.show._figure import new_figure
-from gradwatch.testing.faults import by_name
 
 PICTURES = Path(__file__).parents[1] / "images" / "symptoms"
 LOOKS = (

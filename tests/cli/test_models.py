@@ -198,9 +198,8 @@ def test_methods_are_those_of_the_room():
             if needs - known == {"model", "x", "target"} and gives == "Attribution":
                 fitting.add(name)
     assert set(METHODS) <= set(vars(attribute))
-    # One needs data to compare with, the others a neuron; they say so themselves.
-    neurons = {name for name in fitting if name.startswith("neuron_")}
-    assert fitting - set(METHODS) == {"expected_gradients", *neurons}
+    # One needs data to compare with, the other a neuron; they say so themselves.
+    assert fitting - set(METHODS) == {"expected_gradients", "neuron_conductance"}
     assert set(METHODS) - fitting == set()
 
 

@@ -52,7 +52,6 @@ def healthy(step, random):
         "weight_norm": weights,
         "update_norm": 1e-3 * weights,
         "applied_norm": norms,
-        "exponent": np.zeros(len(NAMES)),
     }
     totals = {
         "clipped": 0.0,

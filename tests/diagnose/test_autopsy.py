@@ -27,12 +27,6 @@ from .sick import (
 BUILDS = [faulty, functional, subclassed]
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    """Layers are named here, so Keras need not be reset (0.4 s) around each test."""
-    keras.utils.set_random_seed(0)
-
-
 def look(model, x, y=-Y, **options):
     """An autopsy that must leave no trace."""
     with assert_untouched(model):

@@ -14,12 +14,6 @@ from gradwatch.testing import assert_untouched
 from .sick import Fault, Subclassed, Weighted, X, Y, Z, chain, faulty, head
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    """Layers are named here, so Keras need not be reset (0.4 s) around each test."""
-    keras.utils.set_random_seed(0)
-
-
 def test_a_model_that_is_not_compiled():
     """The forward pass is searched; that the rest was not is said."""
     parts = [Weighted(name="first"), Fault(ops.sqrt, name="fault"), head()]

@@ -12,12 +12,6 @@ from gradwatch.testing import assert_untouched
 from .sick import Weighted, X, Y, Z, chain, faulty, functional, head
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    """Layers are named here, so Keras need not be reset (0.4 s) around each test."""
-    keras.utils.set_random_seed(0)
-
-
 def look(model, x, y=-Y, **options):
     """An autopsy that must leave no trace."""
     with assert_untouched(model):

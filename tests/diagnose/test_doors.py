@@ -135,13 +135,16 @@ def test_a_run_of_a_model_that_is_frozen_altogether(tmp_path):
 
 def test_a_run_of_an_older_version_is_read_as_far_as_it_goes(tmp_path, monkeypatch):
     """With fewer columns, without the norms of updates, histograms, facts, or loss."""
-    older = ("norm", "mean", "std", "zeros", "nan", "posinf", "neginf", "exponent")
+    older = ("norm", "mean", "std", "zeros", "nan", "posinf", "neginf")
     keep = [COLUMNS.index(name) for name in older]
-    monkeypatch.setattr("gradwatch.record._encode.COLUMNS", older)
-    monkeypatch.setattr("gradwatch.record._writer.COLUMNS", older)
 
     def write(path, change):
-        with RunWriter(path, native_every_seconds=None) as writer:
+        with (
+            monkeypatch.context() as patched,
+            RunWriter(path, native_every_seconds=None) as writer,
+        ):
+            patched.setattr("gradwatch.record._codec.COLUMNS", older)
+            patched.setattr("gradwatch.record._writer.COLUMNS", older)
             for record in records(change):
                 totals = {"global_norm": record.totals["global_norm"]}
                 rows = np.ascontiguousarray(record.rows[:, keep])

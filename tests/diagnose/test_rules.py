@@ -305,7 +305,7 @@ def test_what_grows_along_time_is_told_from_what_vanishes(before, share, symptom
             numbers["mean_abs"] = size * np.sqrt(share)
             for column, number in numbers.items():
                 rows[line, COLUMNS.index(column)] = number
-            for column in ("zeros", "nan", "posinf", "neginf", "exponent"):
+            for column in ("zeros", "nan", "posinf", "neginf"):
                 rows[line, COLUMNS.index(column)] = 0.0
         doctor.see(Record(record.step, RECURRENT, rows, None, record.totals))
     assert {finding.symptom for finding in doctor.findings} == symptoms
@@ -354,7 +354,7 @@ def test_one_example_a_step_kills_no_units(outputs, is_found):
     for record in records(silent, steps=12):
         rows = blank((len(layout.names), len(COLUMNS)))
         rows[: len(NAMES)] = record.rows
-        for column in ("mean", "nan", "posinf", "neginf", "exponent"):
+        for column in ("mean", "nan", "posinf", "neginf"):
             rows[-1, COLUMNS.index(column)] = 0.0
         for column in ("norm", "std", "mean_abs"):
             rows[-1, COLUMNS.index(column)] = 1.0

@@ -170,12 +170,13 @@ def test_runs_below_a_directory_are_named(tmp_path):
         open_run(tmp_path)
 
 
-def test_a_newer_format_is_an_error_that_says_so(run, tmp_path):
-    """Not a wrong number: a later gradwatch may mean something else by it."""
+@pytest.mark.parametrize(("other", "way_out"), [(9, "Upgrade"), (2, "Record the run")])
+def test_another_format_is_an_error_that_says_so(run, tmp_path, other, way_out):
+    """Not a wrong number: another gradwatch may mean something else by it."""
     [file] = tmp_path.iterdir()
     data = file.read_bytes()
-    at = data.index(b'"format":2')
-    newer = data.replace(b'"format":2', b'"format":9')
+    at = data.index(b'"format":3')
+    newer = data.replace(b'"format":3', f'"format":{other}'.encode())
     start = 0  # Frame the records again, as their checksums have changed.
     parts = []
     while start < len(newer):
@@ -184,7 +185,7 @@ def test_a_newer_format_is_an_error_that_says_so(run, tmp_path):
         start += length + 16
     assert at > 0
     file.write_bytes(b"".join(parts))
-    with pytest.raises(RunError, match=r"format 2 or older.*format 9.*Upgrade"):
+    with pytest.raises(RunError, match=f"of format 3.*format {other}.*{way_out}"):
         open_run(tmp_path)
 
 

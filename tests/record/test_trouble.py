@@ -294,7 +294,7 @@ def test_non_finite_and_empty_records_are_written(tmp_path):
         warnings.simplefilter("error")
         with RunWriter(tmp_path, native_every_seconds=0) as writer:
             for step, value in enumerate([float("nan"), float("inf"), -float("inf")]):
-                columns = dict.fromkeys(("norm", "exponent", "mean"), value)
+                columns = dict.fromkeys(("norm", "mean"), value)
                 totals = {"global_norm": value, "update_norm": 1, "weight_norm": 0}
                 writer.write(record(step, LAYOUT, totals=totals, **columns))
             writer.write(record(3, layout_of()))

@@ -1,17 +1,9 @@
 import math
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 from gradwatch.summarise import Row, summarise_array
-
-
-@pytest.fixture(autouse=True)
-def seeded():
-    """No model is made here, so Keras need not be reset (0.5 s) around each test."""
-    yield
-    plt.close("all")
 
 
 def wave(shape, scale):

@@ -33,11 +33,6 @@ if os.environ.get("KERAS_BACKEND", "tensorflow") != "tensorflow":
     collect_ignore = ["test_tab.py", "test_report_page.py"]
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    """No model is made here, so Keras need not be reset (0.5 s) around each test."""
-
-
 def chromium():
     """Where the browser is; None if there is none."""
     named = os.environ.get("CHROMIUM")

@@ -52,7 +52,7 @@ def rows_of(layout, step, random, *, vanish=0.0, decay=300.0):
     put("min", -3.1 * norm / np.sqrt(size))
     put("zeros", np.clip(0.1 + 0.3 * depth + 0.02 * random.normal(size=lines), 0, 1))
     put("underflow", 0.001)
-    for name in ("nan", "posinf", "neginf", "exponent"):
+    for name in ("nan", "posinf", "neginf"):
         put(name, 0)
     own = slice(0, weights)
     put("weight_norm", np.sqrt(size) * 0.1 * (1 + step / 4000), own)

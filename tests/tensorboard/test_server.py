@@ -14,8 +14,8 @@ from tensorboard.backend.event_processing import (
 from tensorboard.plugins import base_plugin
 from werkzeug.test import Client
 
-from gradwatch.record import Follower, RunWriter
-from gradwatch.show.charts import QUANTITIES, Table, unpacked
+from gradwatch.record import Reader, RunWriter
+from gradwatch.show.charts import QUANTITIES, unpacked
 from gradwatch.tensorboard._loader import Loader
 from gradwatch.tensorboard._provided import Provided
 from gradwatch.tensorboard._runs import Runs
@@ -260,13 +260,14 @@ def test_the_bundle_is_served_and_loads_nothing_from_elsewhere(server):
 
 
 def test_runs_that_only_tensorboard_can_read_are_the_same(made):
-    """From a bucket there is only its data provider: the same table comes of it."""
+    """From a bucket there is only its data provider: the same store comes of it."""
     server = Server(made[0])
-    direct, provided = Table(), Table()
-    Follower(made[0] / "a" / "b").tell(direct)
+    reader = Reader(made[0] / "a" / "b")
+    reader.read()
     ctx = tb_context.RequestContext()
     source = Provided(server.provider, ctx, "", "a/b")
-    assert source.tell(provided)
+    assert source.read()
+    direct, provided = reader.store, source.store
     assert not source.lost()
     assert provided.steps.tolist() == direct.steps.tolist()
     assert provided.findings == direct.findings
@@ -274,7 +275,7 @@ def test_runs_that_only_tensorboard_can_read_are_the_same(made):
     for mine, theirs in zip(provided.chunks, direct.chunks, strict=True):
         n = mine.count
         np.testing.assert_array_equal(
-            mine.data[:, :n].view(np.uint32), theirs.data[:, :n].view(np.uint32)
+            mine.data[:, :n].view(np.uint64), theirs.data[:, :n].view(np.uint64)
         )
         np.testing.assert_array_equal(mine.totals[:, :n], theirs.totals[:, :n])
         for own, other in zip(mine.counts, theirs.counts, strict=True):

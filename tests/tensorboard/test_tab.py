@@ -382,6 +382,30 @@ def test_it_follows_a_training_and_says_how_to_begin(open_page, tmp_path):
         page.close()  # before there is nobody who answers it
 
 
+def test_a_finding_says_until_when_it_held(open_page, tmp_path):
+    """A run that recovered says so; without `until`, or with null, it still holds."""
+    layout, random = layout_of(3), np.random.default_rng(0)
+    with RunWriter(tmp_path / "run") as writer:
+        for step in range(9):
+            writer.write(record_of(step, layout, random))
+        for symptom, own in (
+            ("clipping", {}),
+            ("noise", {"until": None}),
+            ("vanishing", {"until": 6}),
+            ("exploding", {"until": 0}),
+        ):
+            writer.finding(8, {"symptom": symptom, "since": 0, "step": 8, **own})
+    with tensorboard("--logdir", tmp_path) as address:
+        page, _ = open_page(entry(address), address, wait="[data-symptom='exploding']")
+        assert page.locator(".finding .meta").all_inner_texts() == [
+            "clipping · since step 0",
+            "noise · since step 0",
+            "vanishing · since step 0 until step 6",
+            "exploding · since step 0 until step 0",
+        ]
+        page.close()  # before there is nobody who answers it
+
+
 def test_it_says_so_when_tensorboard_does_not_answer(board, open_page):
     """As long as that lasts, and not only for a moment."""
     page, watched = open_page(entry(board), board)

@@ -7,13 +7,15 @@ from ._diagnose import UnhealthyError as UnhealthyError
 from ._diagnose import assert_healthy as assert_healthy
 from ._diagnose import diagnose as diagnose
 from ._diagnose import judged as judged
+from ._diagnose import nonfinite_counts as nonfinite_counts
 from ._diagnose import too_few as too_few
 from ._diagnose import untold as untold
 from ._doctor import Doctor as Doctor
 from ._evidence import Evidence as Evidence
 from ._evidence import evidence_of as evidence_of
 from ._finding import Finding as Finding
-from ._sides import within as within
+from ._measured import Measured as Measured
+from ._panels import within as within
 from ._symptoms import SYMPTOMS as SYMPTOMS
 from ._symptoms import require_symptoms as require_symptoms
 

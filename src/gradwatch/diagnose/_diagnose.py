@@ -14,7 +14,8 @@ from ..record import KINDS, Layout, Record, Run, open_run
 from ..summarise import COLUMNS, blank
 from ._doctor import Doctor
 from ._finding import Finding
-from ._rules import NonFinite
+from ._measured import Measured
+from ._rules import COUNTS, NonFinite
 from ._rules._rule import PATIENCE
 from ._symptoms import require_symptoms
 
@@ -184,6 +185,11 @@ def _with_autopsies(found: list[Finding], run: Run) -> list[Finding]:
     return [*broken, *(f for f in found if f.symptom != "nonfinite")]
 
 
+def nonfinite_counts(finding: Finding) -> dict[str, float | int | str]:
+    """Returns the evidence of a finding of NaN that an autopsy does not replace."""
+    return {what: finding.evidence[what] for what in COUNTS if what in finding.evidence}
+
+
 def _of_gradients(gradients: Any) -> tuple[Finding, ...]:
     summary = gradients.summary()
     there = [row for row in summary if row.missing is None and row.kind in KINDS]
@@ -199,12 +205,13 @@ def _of_gradients(gradients: Any) -> tuple[Finding, ...]:
             if number is not None:
                 with np.errstate(over="ignore"):
                     line[place] = number
+    frozen = {name for name, why in gradients.missing.items() if why.cause == "frozen"}
     facts = {
         "weights": {
             row.name: {
                 "shape": list(row.shape),
                 # One that is frozen is not missed.
-                "trainable": "frozen" not in str(row.missing),
+                "trainable": row.name not in frozen,
                 "watched": True,
             }
             for row in summary
@@ -224,7 +231,7 @@ def _not_finite(rows: list[Any]) -> tuple[Finding, ...]:
     if not bad:
         return ()
     evidence: dict[str, float | int | str] = {
-        "gradients not finite": sum(bad.values()),
+        COUNTS[0]: sum(bad.values()),
         "places concerned": f"{len(bad)} of {len(rows)}",
     }
     told = NonFinite()
@@ -236,5 +243,6 @@ def _not_finite(rows: list[Any]) -> tuple[Finding, ...]:
             healthy=told.healthy,
             confidence=0.99,
             try_first=told.try_first,
+            measured=Measured("nonfinite_gradients", sum(bad.values()), high=0.0),
         ),
     )

@@ -11,6 +11,7 @@ import numpy as np
 from ..record import Layout, Record
 from ..summarise import COLUMNS, blank
 from ._finding import Finding
+from ._measured import Measured
 from ._rules import (
     NOT,
     Chart,
@@ -158,6 +159,7 @@ def _finding(rule: Rule, sign: Sign, sight: Sight, since: int) -> Finding:
         confidence=sign.confidence,
         excluded=tuple(words for words in told if words is not None),
         try_first=sign.try_first or rule.try_first,
+        measured=sign.measured,
     )
 
 
@@ -178,4 +180,5 @@ def _idle(rows: Mapping[str, Any], step: int) -> Iterable[Finding]:
                 confidence=0.95,
                 try_first="Make the vocabulary as large as the data need: count "
                 "tokens, hash rare ones together, and check that ids begin at 0.",
+                measured=Measured("idle_rows", share, high=_IDLE),
             )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..record import Run
 from ._finding import Finding
 from ._looks import sights
-from ._sides import Side, sides_of
+from ._panels import EvidencePanel, Zones, panels_of, zones_of
 
 
 @dataclass(frozen=True)
@@ -19,13 +19,15 @@ class Evidence:
     """One thing that is seen of a finding.
 
     Attributes:
-        side: What the numbers are.
+        panel: What the numbers are.
+        zones: The intervals that hold none of them in a healthy training.
         steps: At which they were recorded; along depth, the one step.
         lines: The numbers of each name, one for each of the steps; NaN where there is
             none, or it was NaN.
     """
 
-    side: Side
+    panel: EvidencePanel
+    zones: Zones
     steps: NDArray[np.int64]
     lines: dict[str, NDArray[np.float64]]
 
@@ -35,30 +37,35 @@ def evidence_of(finding: Finding, run: Run) -> list[Evidence]:
 
     Every step is looked at as the rules looked at it: the numbers are theirs.
     """
-    sides = sides_of(finding)
-    if not sides or not len(run.steps):
+    panels = panels_of(finding)
+    if not panels or not len(run.steps):
         return []
     at = int(np.argmin(np.abs(run.steps - finding.step)))
-    found: list[dict[str, dict[int, float]]] = [{} for _ in sides]
+    found: list[dict[str, dict[int, float]]] = [{} for _ in panels]
     for place, sight in enumerate(sights(run)):
-        for side, kept in zip(sides, found, strict=True):
-            if side.over == "steps" or place == at:
+        for panel, kept in zip(panels, found, strict=True):
+            if panel.over == "steps" or place == at:
                 with np.errstate(all="ignore"):
-                    numbers = side.look(sight)
+                    numbers = panel.look(sight)
                 for name, number in numbers.items():
                     kept.setdefault(name, {})[place] = number
     return [
-        _gathered(side, kept, run.steps, at)
-        for side, kept in zip(sides, found, strict=True)
+        Evidence(
+            panel, zones_of(panel, finding), *_gathered(panel, kept, run.steps, at)
+        )
+        for panel, kept in zip(panels, found, strict=True)
     ]
 
 
 def _gathered(
-    side: Side, kept: dict[str, dict[int, float]], steps: NDArray[np.int64], at: int
-) -> Evidence:
-    places = list(range(len(steps))) if side.over == "steps" else [at]
+    panel: EvidencePanel,
+    kept: dict[str, dict[int, float]],
+    steps: NDArray[np.int64],
+    at: int,
+) -> tuple[NDArray[np.int64], dict[str, NDArray[np.float64]]]:
+    places = list(range(len(steps))) if panel.over == "steps" else [at]
     lines = {
         name: np.array([numbers.get(place, math.nan) for place in places])
         for name, numbers in kept.items()
     }
-    return Evidence(side, steps[places], lines)
+    return steps[places], lines

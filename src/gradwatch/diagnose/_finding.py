@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._errors import GradwatchError, counted, quoted
 from ..record import Run, open_run
+from ._measured import Measured
 from ._symptoms import SYMPTOMS
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class Finding:
         confidence: How sure it is, 0 to 1.
         excluded: What it might be taken for, and is not.
         try_first: What to do.
+        measured: The number on which the rule decided, with its limits: what pictures
+            and JSON are made from. `None` of a finding that was made by hand.
         directory: Of the run it was found in, if that is known; `plot` reads it. It is
             no part of what was found: not compared, and not in `to_dict`.
     """
@@ -60,6 +63,7 @@ class Finding:
     confidence: float = 1.0
     excluded: tuple[str, ...] = ()
     try_first: str = ""
+    measured: Measured | None = None
     directory: str | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -139,6 +143,7 @@ class Finding:
             "confidence": round(self.confidence, 3),
             "excluded": list(self.excluded),
             "try_first": self.try_first,
+            "measured": None if self.measured is None else self.measured.to_dict(),
         }
 
     @classmethod
@@ -147,6 +152,8 @@ class Finding:
         known = {name: values[name] for name in _FIELDS if name in values}
         for name in ("addresses", "excluded"):
             known[name] = tuple(known.get(name, ()))
+        if known.get("measured") is not None:
+            known["measured"] = Measured.from_dict(known["measured"])
         return cls(**known)
 
     def to_json(self) -> str:

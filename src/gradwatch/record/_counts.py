@@ -8,8 +8,6 @@ saves another tenth of the room, and takes eight times as long.
 
 from __future__ import annotations
 
-import zlib
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -45,8 +43,6 @@ def pack(counts: NDArray[np.integer]) -> list[bytes]:
 
 def unpack(packed: list[bytes], lines: int) -> NDArray[np.int64]:
     """Returns the counts, `[lines, BUCKETS]`: the inverse of `pack`."""
-    if len(packed) == 2:
-        return _unpack_first_format(packed, lines)
     used, low, large, rest = (np.frombuffer(part, np.uint8) for part in packed)
     known = low.astype(np.int64)
     more = np.flatnonzero(np.unpackbits(large, count=len(known)))
@@ -61,12 +57,3 @@ def unpack(packed: list[bytes], lines: int) -> NDArray[np.int64]:
 def _narrowest(numbers: NDArray[np.integer]) -> str:
     largest = int(numbers.max(initial=0))
     return next(f"<u{width}" for width in (1, 2, 4, 8) if largest < 1 << 8 * width)
-
-
-def _unpack_first_format(packed: list[bytes], lines: int) -> NDArray[np.int64]:
-    """Reads format 1: a dtype, and a deflated matrix of the buckets in use."""
-    dtype, data = packed
-    matrix = np.frombuffer(zlib.decompress(data), dtype.decode()).reshape(lines + 1, -1)
-    counts = np.zeros((lines, BUCKETS), np.int64)
-    counts[:, matrix[0].astype(np.intp)] = matrix[1:]
-    return counts

@@ -17,17 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..summarise import COLUMNS
-from ._blocks import Block, joined
-from ._encode import FORMAT, dumps
+from ._codec import FORMAT, dumps
 from ._error import RunError, missing
 from ._layout import TOTALS
-from ._series import Column, Totals, columns_of, ratio
+from ._series import Column, Totals, ratio
+from ._store import Chunk, Store, masked
 
 if TYPE_CHECKING:
     import pandas as pd
-
-# Without the exponent, which is on disk only: here the numbers have their full range.
-_COLUMNS = (*(name for name in COLUMNS if name != "exponent"), "update_ratio")
 
 
 @dataclass(frozen=True)
@@ -40,30 +37,36 @@ class Long:
     columns: Mapping[str, Column]
 
 
-def long(blocks: Sequence[Block]) -> Long:
+def long(store: Store) -> Long:
     """Returns all numbers of a run as one table."""
-    steps = [np.repeat(b.steps, len(b.layout)) for b in blocks]
-    names = [np.tile(_objects(b.layout.names), len(b.steps)) for b in blocks]
-    kinds = [np.tile(_objects(b.layout.kinds), len(b.steps)) for b in blocks]
-    step = np.concatenate([np.zeros(0, np.int64), *steps])
-    order = np.argsort(step, kind="stable")
-    parts = [_columns(block) for block in blocks]
-    nothing: Column = np.ma.MaskedArray(np.zeros(0), mask=False)
+    chunks = store.chunks
+    steps = [np.repeat(c.steps[: c.count], len(c.layout)) for c in chunks]
+    names = [np.tile(_objects(c.layout.names), c.count) for c in chunks]
+    kinds = [np.tile(_objects(c.layout.kinds), c.count) for c in chunks]
+    columns = {
+        name: masked(np.concatenate([np.empty(0), *(_flat(c, name) for c in chunks)]))
+        for name in COLUMNS
+    }
+    columns["update_ratio"] = ratio(columns["update_norm"], columns["weight_norm"])
     return Long(
-        step[order],
-        np.concatenate([_objects(()), *names])[order],
-        np.concatenate([_objects(()), *kinds])[order],
-        {n: joined([nothing, *(part[n] for part in parts)], order) for n in _COLUMNS},
+        np.concatenate([np.empty(0, np.int64), *steps]),
+        np.concatenate([_objects(()), *names]),
+        np.concatenate([_objects(()), *kinds]),
+        columns,
     )
 
 
-def to_pandas(blocks: Sequence[Block]) -> pd.DataFrame:
+def _flat(chunk: Chunk, name: str) -> NDArray[np.float64]:
+    return chunk.column(name).ravel()
+
+
+def to_pandas(store: Store) -> pd.DataFrame:
     """Returns a table of pandas, in which NaN and "not measured" differ."""
     try:
         import pandas as pd
     except ImportError:
         raise missing("pandas", "pandas", "`to_pandas`") from None
-    table = long(blocks)
+    table = long(store)
     columns: dict[str, Any] = {
         "step": table.step,
         "name": pd.Categorical(table.name, categories=_unique(table.name)),
@@ -75,9 +78,7 @@ def to_pandas(blocks: Sequence[Block]) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def export(
-    path: Path, blocks: Sequence[Block], totals: Totals, rest: Mapping[str, Any]
-) -> None:
+def export(path: Path, store: Store, totals: Totals, rest: Mapping[str, Any]) -> None:
     """Writes a run to a file whose kind its suffix says."""
     suffix = path.suffix.lower()
     if suffix not in (".csv", ".json", ".parquet"):
@@ -90,7 +91,7 @@ def export(
             f"`path` must be in a directory that exists. Received: {str(path)!r}. Make "
             f"{str(path.parent)!r} first."
         )
-    table = long(blocks)
+    table = long(store)
     with _replacing(path) as draft:
         if suffix == ".csv":
             _to_csv(draft, table)
@@ -156,12 +157,6 @@ def _to_parquet(path: Path, table: Long) -> None:
     for name, column in table.columns.items():
         columns[name] = pa.array(column.data, mask=np.ma.getmaskarray(column))
     parquet.write_table(pa.table(columns), path)
-
-
-def _columns(block: Block) -> dict[str, Column]:
-    found = columns_of(block.rows, block.columns)
-    found["update_ratio"] = ratio(found["update_norm"], found["weight_norm"])
-    return {name: found[name].ravel() for name in _COLUMNS}
 
 
 def _lines(table: Long) -> Iterator[tuple[Any, ...]]:

@@ -53,13 +53,13 @@ class Record:
     Attributes:
         step: Optimizer steps of this run before it: 0 is the first.
         layout: What the lines are.
-        rows: float32, `[len(layout), len(COLUMNS)]`; `blank` where not measured.
+        rows: float64, `[len(layout), len(COLUMNS)]`; `blank` where not measured.
         histograms: Counts, `[len(layout), BUCKETS]`, or `None` where not due.
         totals: By the names of `TOTALS`; a name that is absent was not measured.
     """
 
     step: int
     layout: Layout
-    rows: NDArray[np.float32]
+    rows: NDArray[np.float64]
     histograms: NDArray[np.integer] | None
     totals: Mapping[str, float]

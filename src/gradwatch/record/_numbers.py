@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-
 from ..summarise import COLUMNS, is_blank
 from ._layout import Record
 
 _NORM = COLUMNS.index("norm")
-_EXPONENT = COLUMNS.index("exponent")
 _SUFFIX = {"weight": "norm", "activation": "gradient_norm"}
 
 
@@ -34,11 +29,9 @@ def numbers(record: Record) -> dict[str, float]:
         ratio = float(totals["update_norm"]) / float(totals["weight_norm"])
         found["gradients/update_ratio"] = ratio
     layout = record.layout
-    blank = is_blank(record.rows[:, [_NORM, _EXPONENT]])
+    norms = record.rows[:, _NORM]
+    blank = is_blank(norms)
     for line, (name, kind) in enumerate(zip(layout.names, layout.kinds, strict=True)):
-        if kind in _SUFFIX and not blank[line, 0]:
-            norm = float(record.rows[line, _NORM])
-            if not blank[line, 1] and math.isfinite(record.rows[line, _EXPONENT]):
-                norm = float(np.ldexp(norm, int(record.rows[line, _EXPONENT])))
-            found[f"{name}/{_SUFFIX[kind]}"] = norm
+        if kind in _SUFFIX and not blank[line]:
+            found[f"{name}/{_SUFFIX[kind]}"] = float(norms[line])
     return found

@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._errors import AddressError, closest, counted, quoted
-from ..summarise import COLUMNS, blank
-from ._blocks import gather, names, series
 from ._export import export, to_pandas
 from ._layout import KINDS, Record
-from ._read import Contents, as_path, read_directory
-from ._series import Series, Totals, span, totals
+from ._reader import as_path, read_run
+from ._series import Series, Totals, span
+from ._store import Store, names_of
 from ._text import newest
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def open_run(directory: str | os.PathLike[str]) -> Run:
         RunError: If there is no run.
     """
     path = as_path(directory, "directory")
-    return Run(path, read_directory(path))
+    return Run(path, read_run(path))
 
 
 class Run:
@@ -81,22 +80,19 @@ class Run:
         totals: What is said of each step as a whole.
         findings: What was found while it was written, each with its "step".
         notes: Facts of the run as a whole.
+        store: The column store that all of these are read from.
     """
 
-    def __init__(self, directory: Path, contents: Contents) -> None:
-        steps = dict(sorted(contents.steps.items()))
+    def __init__(self, directory: Path, store: Store) -> None:
         self.directory = directory
-        self._steps = steps
-        self._blocks = gather(steps)
-        self._known = {kind: names(self._blocks, (kind,)) for kind in KINDS}
+        self.store = store
+        self._known = {kind: store.names(kind) for kind in KINDS}
         self.names = self._known["weight"]
-        self.activations = names(self._blocks, ("activation", "value"))
-        self.steps: NDArray[np.int64] = np.array(list(steps), np.int64)
-        self.totals: Totals = totals({at: step.totals for at, step in steps.items()})
-        self.findings: tuple[dict[str, Any], ...] = tuple(
-            {"step": step, **finding} for step, finding in contents.findings
-        )
-        self.notes = contents.notes
+        self.activations = names_of(store.layouts, ("activation", "value"))
+        self.steps: NDArray[np.int64] = store.steps
+        self.totals: Totals = store.totals()
+        self.findings: tuple[dict[str, Any], ...] = store.findings
+        self.notes = store.notes
 
     # by name --------------------------------------------------------------------------
 
@@ -114,11 +110,11 @@ class Run:
     def _find(self, name: str, kinds: tuple[str, ...]) -> Series:
         for kind in kinds:
             if name in self._known[kind]:
-                return series(self._blocks, (kind, name))
+                return self.store.series((kind, name))
         keys = [(kind, n) for kind in kinds for n in self._known[kind]]
         ends = [key for key in keys if key[1].endswith(f"/{name}")]
         if len(ends) == 1:
-            return series(self._blocks, ends[0])
+            return self.store.series(ends[0])
         raise AddressError(self._unknown(name, [n for _, n in keys], kinds, ends))
 
     def _unknown(
@@ -183,18 +179,11 @@ class Run:
         return self.notes.get("overhead")
 
     def records(self) -> Iterator[Record]:
-        """Yields the recorded steps in order, as they were written.
+        """Returns the recorded steps in order, as they were written.
 
         Without histograms, which `run[name].histograms` unpacks.
         """
-        for at, step in self._steps.items():
-            rows = step.rows
-            if step.columns != COLUMNS:  # of an older version
-                rows = blank((len(step.layout), len(COLUMNS)))
-                for place, column in enumerate(COLUMNS):
-                    if column in step.columns:
-                        rows[:, place] = step.rows[:, step.columns.index(column)]
-            yield Record(at, step.layout, rows, None, step.totals)
+        return self.store.records()
 
     def refresh(self) -> Run:
         """Returns the run as it is now; this one stays as it was."""
@@ -206,7 +195,7 @@ class Run:
         What was not measured is `<NA>`; NaN was measured. Needs
         `pip install "gradwatch[pandas]"`.
         """
-        return to_pandas(self._blocks)
+        return to_pandas(self.store)
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Writes the run to a `.csv`, `.json` or `.parquet` file.
@@ -219,7 +208,7 @@ class Run:
             path: The file. Parquet needs `pip install "gradwatch[pandas]"`.
         """
         rest = {"findings": self.findings, "notes": self.notes}
-        export(as_path(path, "path"), self._blocks, self.totals, rest)
+        export(as_path(path, "path"), self.store, self.totals, rest)
 
     # pictures -------------------------------------------------------------------------
 
@@ -317,7 +306,7 @@ class Run:
         return plot_run_histogram(self, name, theme=theme)
 
     def __str__(self) -> str:
-        return newest(self._title(), self._blocks, self.steps)
+        return newest(self._title(), self.store)
 
     def __repr__(self) -> str:
         return f"<Run {self._title()}>"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..summarise import BUCKETS, COLUMNS, SCALED, bucket_edges, is_blank
+from ..summarise import BUCKETS, bucket_edges
 from ._layout import TOTALS
 
 Column = np.ma.MaskedArray[Any, np.dtype[np.float64]]
@@ -55,7 +55,6 @@ class Series:
         weight_norm: The norm of the weight.
         update_norm: The norm of its change at this step.
         applied_norm: The norm of what the optimizer's rule was given.
-        exponent: Which power of two was divided out on disk; it is put back here.
     """
 
     name: str
@@ -76,7 +75,6 @@ class Series:
     weight_norm: Column
     update_norm: Column
     applied_norm: Column
-    exponent: Column
     _read: Callable[[], Histograms] = field(repr=False)
 
     @property
@@ -154,42 +152,6 @@ class Totals:
         measured = [f.name for f in fields(self) if f.name in TOTALS]
         measured = [n for n in measured if getattr(self, n).count()]
         return f"<Totals: {span(self.steps)}, {', '.join(measured) or 'none measured'}>"
-
-
-def totals(steps: Mapping[int, Mapping[str, float]]) -> Totals:
-    """Returns the totals by name, from those by step."""
-    columns = {}
-    for name in TOTALS:
-        numbers = [found.get(name) for found in steps.values()]
-        columns[name] = np.ma.MaskedArray(
-            np.array([0.0 if n is None else n for n in numbers], np.float64),
-            mask=[n is None for n in numbers],
-        )
-    return Totals(np.array(list(steps), np.int64), **columns)
-
-
-def columns_of(rows: NDArray[np.float32], names: tuple[str, ...]) -> dict[str, Column]:
-    """Returns the columns of lines, `[…, columns]`, by name and in full range.
-
-    A column that the file does not know, being older, was not measured.
-    """
-    blank = is_blank(rows)
-    wide = rows.astype(np.float64)
-    found: dict[str, Column] = {}
-    for name in COLUMNS:
-        if name in names:
-            at = names.index(name)
-            found[name] = np.ma.MaskedArray(wide[..., at], mask=blank[..., at])
-        else:
-            absent = np.zeros(rows.shape[:-1])
-            found[name] = np.ma.MaskedArray(absent, mask=True)
-    exponent = found["exponent"].filled(0.0)
-    power = np.where(np.isfinite(exponent), exponent, 0.0).astype(np.int64)
-    if power.any():
-        for name in SCALED:
-            scaled = np.ldexp(found[name].data, power)
-            found[name] = np.ma.MaskedArray(scaled, mask=found[name].mask)
-    return found
 
 
 def ratio(above: Column, below: Column) -> Column:

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from .._errors import GradwatchError
 from ..summarise import BUCKETS, COLUMNS
-from ._encode import FINDINGS, NOTES, Tags, describe, json_value, values
+from ._codec import FINDINGS, NOTES, Tags, describe, json_value, values
 from ._file import EventFile
 from ._framing import frame
 from ._layout import Layout, Record

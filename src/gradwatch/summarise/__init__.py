@@ -8,7 +8,6 @@ from ._columns import COLUMNS as COLUMNS
 from ._columns import HIGHEST as HIGHEST
 from ._columns import LOWEST as LOWEST
 from ._columns import OCTAVES as OCTAVES
-from ._columns import SCALED as SCALED
 from ._columns import blank as blank
 from ._columns import bucket_edges as bucket_edges
 from ._columns import is_blank as is_blank

@@ -1,6 +1,6 @@
 """What is kept of one variable at one recorded step, and how it is told apart.
 
-A recorded step is a matrix of float32: one line per watched tensor, one column per name
+A recorded step is a matrix of float64: one row per watched tensor, one column per name
 in `COLUMNS`. Beside it, where due, stand the counts of a histogram of fixed size.
 """
 
@@ -14,43 +14,42 @@ from numpy.typing import NDArray
 COLUMNS = (
     *("norm", "mean", "std", "min", "max", "mean_abs"),
     *("zeros", "underflow", "nan", "posinf", "neginf"),
-    *("weight_norm", "update_norm", "applied_norm", "exponent"),
+    *("weight_norm", "update_norm", "applied_norm"),
 )
-"""The columns of a line, in order.
+"""The columns of a row, in order.
 
 The first eleven are those of `Row`: of the unscaled gradient before clipping, over its
 finite elements. `applied_norm` is the norm of what the optimizer's rule was given,
-after accumulation and clipping. `exponent` is 0 but for gradients whose norm does not
-fit into a float32: all of `SCALED` are then divided by `2 ** exponent`.
+after accumulation and clipping.
 """
 
-SCALED = ("norm", "mean", "std", "min", "max", "mean_abs", "applied_norm")
+# "Not measured" is neither zero nor NaN (which is "measured, NaN"). In a float64 it is
+# this NaN, whose payload no arithmetic makes. A float32 can hold the payload, too, so
+# that an array which was made narrow on its way still says what was not measured.
+_BLANK = np.uint64(0x7FF8_0CEE_E000_0000)
 
-# "Not measured" is neither zero nor NaN (which is "measured, NaN"). In a float32 it is
-# this NaN, whose payload no arithmetic makes.
-_BLANK = np.uint32(0x7FC0_6777)
 
-
-def blank(shape: Any) -> NDArray[np.float32]:
-    """Returns an array of float32 in which nothing is measured.
+def blank(shape: Any) -> NDArray[np.float64]:
+    """Returns an array of float64 in which nothing is measured.
 
     Example:
     >>> bool(is_blank(blank((2, 3))).all())
     True
     """
-    return np.full(shape, _BLANK, np.uint32).view(np.float32)
+    return np.full(shape, _BLANK, np.uint64).view(np.float64)
 
 
-def is_blank(rows: NDArray[np.float32]) -> NDArray[np.bool_]:
+def is_blank(rows: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
     """Returns where nothing was measured; a NaN that was measured is not that.
 
     Example:
     >>> import numpy as np
-    >>> is_blank(np.array([0.0, np.nan], np.float32)).tolist()
+    >>> is_blank(np.array([0.0, np.nan])).tolist()
     [False, False]
     """
-    found: NDArray[np.bool_] = np.ascontiguousarray(rows).view(np.uint32) == _BLANK
-    return found
+    wide = np.asarray(rows, np.float64)
+    measured: NDArray[np.bool_] = wide.view(np.uint64) != _BLANK
+    return ~measured
 
 
 LOWEST, HIGHEST = -40, 23

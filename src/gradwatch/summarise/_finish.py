@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._columns import COLUMNS, SCALED, blank
+from ._columns import COLUMNS, blank
 from ._step import SUMS
 
 Array = NDArray[Any]
 
+_OF_THE_GRADIENT = ("norm", "mean", "std", "min", "max", "mean_abs")
+"""The columns that grow with the gradient, and so with the scale of the loss."""
 
-def finish(sums: Array, scale: float = 1.0) -> NDArray[np.float32]:
+
+def finish(sums: Array, scale: float = 1.0) -> NDArray[np.float64]:
     """Returns the columns of each line; those the sums say nothing of are blank.
 
     Args:
@@ -33,45 +36,25 @@ def finish(sums: Array, scale: float = 1.0) -> NDArray[np.float32]:
         variance = np.where(np.isnan(spread), moments, spread)
         variance = np.where(given["low"] == given["high"], 0.0, variance)
         std = np.sqrt(np.maximum(variance, 0.0))
-        shrink = np.exp2(-exponent)
+        # The step divides by a power of two before it squares; here there is room.
+        power = np.exp2(exponent)
         columns = {
-            "norm": np.sqrt(given["squares"]),
-            "mean": mean,
-            "std": std,
-            "min": given["low"] * shrink,
-            "max": given["high"] * shrink,
-            "mean_abs": given["absolute"] / seen,
+            "norm": np.sqrt(given["squares"]) * power,
+            "mean": mean * power,
+            "std": std * power,
+            "min": given["low"],
+            "max": given["high"],
+            "mean_abs": given["absolute"] / seen * power,
             "zeros": given["zeros"] / sampled,
             "underflow": (given["vanishing"] - given["zeros"]) / sampled,
         }
-    for name in SCALED:
-        if name in columns:
-            columns[name] = np.where(finite > 0, columns[name] / scale, np.nan)
+    for name in _OF_THE_GRADIENT:
+        columns[name] = np.where(finite > 0, columns[name] / scale, np.nan)
     columns |= {name: given[name] for name in ("nan", "posinf", "neginf")}
-    columns, exponent = _multiplied(columns, exponent)
     rows = blank((len(size), len(COLUMNS)))
     for name, values in columns.items():
         rows[:, COLUMNS.index(name)] = values
-    rows[:, COLUMNS.index("exponent")] = exponent
     return rows
-
-
-def _multiplied(
-    columns: dict[str, Array], exponent: Array
-) -> tuple[dict[str, Array], Array]:
-    """Multiplies back what was scaled, on lines where a float32 can hold all of it.
-
-    Still in float64: beside 1e20, a smallest number of 1e-30 would be none in between.
-    """
-    names = [name for name in SCALED if name in columns]
-    scaled = np.stack([columns[name] for name in names])
-    with np.errstate(all="ignore"):
-        whole = scaled * np.exp2(exponent)
-        lost = (np.abs(whole) < np.finfo(np.float32).tiny) & (scaled != 0)
-        large = np.abs(whole) > np.finfo(np.float32).max
-    fits = ~np.any(large | lost, axis=0)
-    kept = np.where(fits, whole, scaled)
-    return columns | dict(zip(names, kept, strict=True)), np.where(fits, 0.0, exponent)
 
 
 def norms(pairs: Array) -> Array:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from tensorboard.backend import http_util
@@ -14,10 +13,9 @@ from werkzeug import wrappers
 
 from tensorboard import plugin_util
 
-from ..record import KINDS
+from ..record import KINDS, Store
 from ..show.charts import (
     QUANTITIES,
-    Table,
     curves_answer,
     facts_of,
     heat_answer,
@@ -26,9 +24,9 @@ from ..show.charts import (
     vocabulary,
     worst_index,
 )
+from ..show.static import SCRIPT
 from ._runs import PLUGIN, OpenRun, Runs
 
-_BUNDLE = Path(__file__).with_name("static") / "index.js"
 _MOST = 4096  # buckets
 _BYTES = "application/octet-stream"
 
@@ -79,7 +77,7 @@ class GradientsPlugin(base_plugin.TBPlugin):
     # routes ---------------------------------------------------------------------------
 
     def _bundle(self, _: wrappers.Request) -> tuple[Any, str]:
-        return _BUNDLE.read_bytes(), "text/javascript"
+        return SCRIPT.read_bytes(), "text/javascript"
 
     def _list(self, request: wrappers.Request) -> tuple[Any, str]:
         names, begin = self._runs.names(*_asker(request))
@@ -90,7 +88,7 @@ class GradientsPlugin(base_plugin.TBPlugin):
         run = self._run(request, read=True)
         with run.lock:
             name = request.args["run"]
-            found = facts_of(name, run.table, read=run.share)
+            found = facts_of(name, run.store, read=run.share)
         return json.dumps(found), "application/json"
 
     def _heat(self, request: wrappers.Request) -> tuple[Any, str]:
@@ -100,7 +98,7 @@ class GradientsPlugin(base_plugin.TBPlugin):
         span, count = _span(request), _integer(request, "buckets", 1, _MOST)
         found = run.answer(
             ("heat", kind, quantity, span, count),
-            lambda table: heat_answer(table, kind, quantity, span, count),
+            lambda store: heat_answer(store, kind, quantity, span, count),
         )
         return found, _BYTES
 
@@ -108,7 +106,7 @@ class GradientsPlugin(base_plugin.TBPlugin):
         run = self._run(request)
         span, count = _span(request), _integer(request, "buckets", 1, _MOST)
         found = run.answer(
-            ("curves", span, count), lambda table: curves_answer(table, span, count)
+            ("curves", span, count), lambda store: curves_answer(store, span, count)
         )
         return found, _BYTES
 
@@ -116,25 +114,25 @@ class GradientsPlugin(base_plugin.TBPlugin):
         run = self._run(request)
         kind = _one_of(request, "kind", KINDS)
         with run.lock:
-            if not len(run.table):
+            if not len(run.store):
                 raise _RefusedError(404, "Nothing is recorded yet.")
-            index = _index(request, run.table, kind)
-            return moment_answer(run.table, kind, index), _BYTES
+            index = _index(request, run.store, kind)
+            return moment_answer(run.store, kind, index), _BYTES
 
     def _histograms(self, request: wrappers.Request) -> tuple[Any, str]:
         run = self._run(request)
         with run.lock:
             name = request.args.get("name", "")
-            if name not in run.table.names("weight"):
+            if name not in run.store.names("weight"):
                 raise _RefusedError(404, "`name` must be a weight of the run.")
             count = _integer(request, "count", 1, 512)
-            return histograms_answer(run.table, name, _span(request), count), _BYTES
+            return histograms_answer(run.store, name, _span(request), count), _BYTES
 
     def _run(self, request: wrappers.Request, *, read: bool = False) -> OpenRun:
         found = self._runs.get(*_asker(request), request.args.get("run", ""))
         if found is None:
             raise _RefusedError(404, "`run` must be a run that TensorBoard serves.")
-        if read or not found.table.chunks:
+        if read or not found.store.chunks:
             found.read()
         return found
 
@@ -179,18 +177,18 @@ def _integer(request: wrappers.Request, name: str, least: int, most: int) -> int
     return min(max(value, least), most)
 
 
-def _index(request: wrappers.Request, table: Table, kind: str) -> int:
+def _index(request: wrappers.Request, store: Store, kind: str) -> int:
     """Returns which record is meant: by index, by step, or by a cell of a heat map."""
     if "step" not in request.args:
-        return _integer(request, "index", 0, len(table) - 1)
+        return _integer(request, "index", 0, len(store) - 1)
     span = _span(request)
     if span is not None and "line" in request.args:
         quantity = QUANTITIES[_one_of(request, "quantity", tuple(QUANTITIES))]
-        found = worst_index(table, (kind, request.args["line"]), quantity, span)
+        found = worst_index(store, (kind, request.args["line"]), quantity, span)
         if found is not None:
             return found
     step = _integer(request, "step", -(2**53), 2**53)
-    after = int(table.steps.searchsorted(step, "right"))
+    after = int(store.steps.searchsorted(step, "right"))
     return max(0, after - 1)  # the last record that is not later
 
 

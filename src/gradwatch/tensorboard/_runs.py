@@ -15,9 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..record import Follower
-from ..record._encode import FINDINGS
-from ..show.charts import Table
+from ..record import FINDINGS, Reader, Store
 from ._provided import Provided
 
 PLUGIN = "gradwatch"
@@ -32,24 +30,27 @@ class OpenRun:
     """A run in memory, and where more of it comes from.
 
     Attributes:
-        table: What was read.
-        lock: Hold it while looking at the table.
+        lock: Hold it while looking at the store.
         complete: Whether all that was there has been read.
     """
 
-    def __init__(self, source: Follower | Provided) -> None:
-        self.table = Table()
+    def __init__(self, source: Reader | Provided) -> None:
         self.lock = threading.RLock()
         self.complete = False
         self._source = source
         self._answers: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
 
-    def answer(self, key: tuple[Any, ...], make: Callable[[Table], bytes]) -> bytes:
+    @property
+    def store(self) -> Store:
+        """What was read."""
+        return self._source.store
+
+    def answer(self, key: tuple[Any, ...], make: Callable[[Store], bytes]) -> bytes:
         """Returns an answer: that of last time, if nothing has changed since."""
         with self.lock:
-            key = (self.table.version, *key)
+            key = (self.store.version, *key)
             if key not in self._answers:
-                self._answers[key] = make(self.table)
+                self._answers[key] = make(self.store)
                 while len(self._answers) > _ANSWERS:
                     self._answers.popitem(last=False)
             return self._answers[key]
@@ -57,20 +58,19 @@ class OpenRun:
     def read(self) -> None:
         """Reads what is new, for a moment; the rest another time."""
         with self.lock:
-            seconds = _READING if self.table.chunks else _FIRST
+            seconds = _READING if self.store.chunks else _FIRST
             if self._source.lost():  # deleted, and perhaps begun anew
-                version = self.table.version
-                self.table = Table()
-                self.table.version = version + 1
+                version = self.store.version
                 self._source = self._source.again()
-            self.complete = self._source.tell(self.table, seconds)
+                self.store.version = version + 1
+            self.complete = self._source.read(seconds)
 
     @property
     def share(self) -> float:
         """How much of what is there has been read, 0 to 1."""
         if self.complete:
             return 1.0
-        read = self._source.read
+        read = self._source.done
         return read / max(1, read + self._source.waiting)
 
 
@@ -122,14 +122,14 @@ class Runs:
                 self._open.popitem(last=False)
             return self._open[key]
 
-    def _source(self, ctx: Any, experiment: str, name: str) -> Follower | Provided:
+    def _source(self, ctx: Any, experiment: str, name: str) -> Reader | Provided:
         path = None
         if self._multiplexer is not None:
             path = self._multiplexer.RunPaths().get(name)
         elif self._logdir is not None:
             path = os.path.join(self._logdir, name)
         if path is not None and "://" not in path and Path(path).is_dir():
-            return Follower(path)
+            return Reader(path)
         return Provided(self._provider, ctx, experiment, name)
 
 

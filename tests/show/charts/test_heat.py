@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from gradwatch.record import FoundStep, Layout
+from gradwatch.record import Layout, Record, Store
 from gradwatch.show.charts import (
     CURVES,
     MEASURED,
@@ -13,7 +13,6 @@ from gradwatch.show.charts import (
     NEGINF,
     POSINF,
     QUANTITIES,
-    Table,
     curves,
     heat,
     histograms,
@@ -32,8 +31,8 @@ STEPS = [0, 1, 2, 3, 5, 8, 13, 21, 22, 23, 40, 41, 60, 61, 62, 63, 64, 90]
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """Chunks of a few steps, so that pictures go across their borders."""
-    monkeypatch.setattr("gradwatch.show.charts._table._LEAST", 4)
-    monkeypatch.setattr("gradwatch.show.charts._table._MOST", 4)
+    monkeypatch.setattr("gradwatch.record._store._LEAST", 4)
+    monkeypatch.setattr("gradwatch.record._store._MOST", 4)
 
 
 class Held:
@@ -54,7 +53,7 @@ def found():
     for step in STEPS:
         layout = FIRST if step < 40 else SECOND
         rows = np.exp(random.normal(size=(len(layout), len(COLUMNS)))).astype("f4")
-        for name in ("nan", "posinf", "neginf", "exponent"):
+        for name in ("nan", "posinf", "neginf"):
             rows[:, AT[name]] = 0
         rows[:, AT["min"]] *= -1
         if step == 3:
@@ -81,16 +80,17 @@ def found():
         if step == 23:
             del totals["global_norm"]
         counts = random.integers(0, 9, (len(layout), BUCKETS))
-        held = Held(counts) if step % 2 == 0 else None
-        steps.append(FoundStep(step, layout, COLUMNS, rows, totals, held))
+        counts = counts if step % 2 == 0 else None
+        steps.append(Record(step, layout, rows, counts, totals))
     return steps
 
 
 @pytest.fixture
 def table(found):
-    table = Table()
-    for step in found:
-        table.step(step)
+    table = Store()
+    for record in found:
+        counts = record.histograms
+        table.append(record, None if counts is None else Held(counts))
     assert len(table.chunks) > 4
     return table
 
@@ -107,7 +107,7 @@ def number(name, found, line, before):
         if above is None or below is None:
             return None
         with np.errstate(all="ignore"):
-            return float(np.float32(above) / np.float32(below))
+            return float(np.float64(above) / np.float64(below))
 
     if name == "update_ratio":
         return ratio(get("update_norm"), get("weight_norm"))
@@ -121,8 +121,8 @@ def number(name, found, line, before):
         now, then = get("norm"), before
         if now is None or then is None or not math.isfinite(now + then):
             return None
-        total = np.float32(now) + np.float32(then)
-        return 0.0 if total == 0 else float(abs(np.float32(now - then)) / total)
+        total = now + then
+        return 0.0 if total == 0 else abs(now - then) / total
     return get(name)
 
 
@@ -197,12 +197,12 @@ def test_lines_stand_along_the_depth_of_the_model(table):
 def test_one_nan_among_many_steps_is_seen():
     """Twenty thousand steps in ten columns: the one bad record is in its column."""
     layout = Layout(("a/kernel",), ("weight",), (6,))
-    table = Table()
+    table = Store()
     for step in range(0, 20_000, 10):
         rows = np.ones((1, len(COLUMNS)), np.float32)
-        rows[:, [AT[n] for n in ("nan", "posinf", "neginf", "exponent")]] = 0
+        rows[:, [AT[n] for n in ("nan", "posinf", "neginf")]] = 0
         rows[0, AT["nan"]] = step == 12_340
-        table.step(FoundStep(step, layout, COLUMNS, rows))
+        table.append(Record(step, layout, rows, None, {}))
     seen = heat(table, QUANTITIES["norm"], "weight", count=10)
     assert ((seen.flags[0] & NAN) != 0).tolist() == [i == 6 for i in range(10)]
     assert (seen.values == 1).all()
@@ -239,12 +239,13 @@ def test_curves_hold_the_smallest_and_the_largest(table, found, span, count):
 
 def regular(steps):
     """A table whose only weight has its step as its norm."""
-    table = Table()
+    table = Store()
     layout = Layout(("a/kernel",), ("weight",), (6,))
     for step in steps:
         rows = blank((1, len(COLUMNS)))
         rows[0, AT["norm"]] = step
-        table.step(FoundStep(step, layout, COLUMNS, rows, {"global_norm": float(step)}))
+        totals = {"global_norm": float(step)}
+        table.append(Record(step, layout, rows, None, totals))
     return table
 
 
@@ -269,7 +270,7 @@ def test_where_there_is_room_no_two_steps_share_a_column(every, span):
 
 def test_nothing_recorded_gives_empty_pictures():
     """A run that has just begun is no error."""
-    table = Table()
+    table = Store()
     assert heat(table, QUANTITIES["norm"], "weight").values.shape == (0, 1)
     assert (curves(table).first == -1).all()
     assert histograms(table, "a")[0].tolist() == []
@@ -319,7 +320,7 @@ def test_histograms_over_time_are_those_recorded(table, found):
     assert steps.tolist() == [f.step for f in recorded]
     for row, each in zip(counts, recorded, strict=True):
         line = keys(each).index(("weight", name))
-        np.testing.assert_array_equal(row, each.histograms.read()[line])
+        np.testing.assert_array_equal(row, each.histograms[line])
     few, _ = histograms(table, name, count=3)
     assert len(few) == 3
     assert (few[0], few[-1]) == (steps[0], steps[-1])
@@ -327,29 +328,29 @@ def test_histograms_over_time_are_those_recorded(table, found):
 
 def test_a_restart_forgets_what_followed(table, found):
     """Training that goes back to step 22 supersedes what came after."""
-    table.finding(41, {"symptom": "clipping"})
+    table.add_finding(41, {"symptom": "clipping"})
     table.restart(22)
     assert table.steps.tolist() == [s for s in STEPS if s < 22]
-    assert table.findings == []
+    assert table.findings == ()
     assert table.names("weight") == ("a/kernel", "a/bias")
-    again = next(f for f in found if f.step == 13)
-    table.step(again)  # without a word of restarting
+    again = next(record for record in found if record.step == 13)
+    table.append(again)  # without a word of restarting
     assert table.steps.tolist() == [s for s in STEPS if s < 13] + [13]
     table.restart(0)
     assert (len(table), table.chunks, table.names("weight")) == (0, [], ())
 
 
-def test_numbers_beyond_float32_are_the_largest_and_not_infinite():
-    """Their exponent is put back; what does not fit is not shown as infinite."""
+def test_numbers_beyond_float32_are_shown_as_they_are():
+    """They are neither cut off at the largest float32 nor called infinite."""
     layout = Layout(("a/kernel", "b/kernel"), ("weight",) * 2, (6, 6))
-    rows = np.ones((2, len(COLUMNS)), np.float32)
+    rows = np.ones((2, len(COLUMNS)))
     rows[:, [AT[n] for n in ("nan", "posinf", "neginf")]] = 0
-    rows[:, AT["exponent"]] = 4, 300
+    rows[:, AT["norm"]] = 16, 2.0**300
     rows[0, AT["std"]] = blank(1)[0]
-    table = Table()
-    table.step(FoundStep(0, layout, COLUMNS, rows))
+    table = Store()
+    table.append(Record(0, layout, rows, None, {}))
     seen = heat(table, QUANTITIES["norm"], "weight")
     assert seen.values[0, 0] == 16
-    assert seen.values[1, 0] == np.finfo(np.float32).max
+    assert seen.values[1, 0] == 2.0**300
     assert (seen.flags == MEASURED).all()
     assert heat(table, QUANTITIES["std"], "weight").flags[0, 0] == 0

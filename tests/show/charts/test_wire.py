@@ -70,8 +70,16 @@ def test_five_digits_are_kept_where_five_are_shown(was):
 
 def test_few_digits_are_for_numbers_only():
     """Steps and flags stay exact."""
-    values = np.array([0.123456], np.float32)
+    values = np.array([0.123456])
     steps = np.array([123_456_789], np.int64)
     _, found = unpacked(packed({}, few_digits=True, values=values, steps=steps))
     assert found["values"].tolist() == [np.float32(0.1235)]
     assert found["steps"].tolist() == [123_456_789]
+
+
+@pytest.mark.parametrize("odd", [1e300, -1e39, 1e-45, 1e-200])
+def test_numbers_that_a_float32_cannot_hold_are_sent_in_full(odd):
+    """They are neither cut off nor made zero; NaN and zeros stay what they are."""
+    values = np.array([0.123456, odd, 0.0, math.nan])
+    _, found = unpacked(packed({}, few_digits=True, values=values))
+    np.testing.assert_array_equal(found["values"], values)

@@ -15,17 +15,19 @@ from gradwatch.record import Layout, Record, RunError, RunWriter
 from gradwatch.show._format import number, percent
 from gradwatch.show.live import _follow, follow
 from gradwatch.show.live._draw import Picture
-from gradwatch.show.live._recent import (
+from gradwatch.show.live._lines import history
+from gradwatch.show.live._live import KEPT, LiveRun
+from gradwatch.show.live._spark import (
     ABSENT,
+    BARS,
     FINITE,
-    KEPT,
     NAN,
     NEGINF,
     POSINF,
     ZERO,
-    Recent,
+    gathered,
+    spark,
 )
-from gradwatch.show.live._spark import BARS, gathered, spark
 from gradwatch.summarise import COLUMNS, blank
 
 AT = {name: place for place, name in enumerate(COLUMNS)}
@@ -38,7 +40,7 @@ ESCAPE = "a\x1b[2Jb\nc"
 def patient(monkeypatch):
     """However busy the machine: what is there when somebody looks is read."""
     still = SimpleNamespace(monotonic=lambda: 0.0)
-    monkeypatch.setattr("gradwatch.record._follow.time", still)
+    monkeypatch.setattr("gradwatch.record._reader.time", still)
 
 
 def layout_of(*names):
@@ -52,7 +54,7 @@ def rows_at(step, lines):
     rows[:, AT["zeros"]] = 0.1 + np.arange(lines) / 100
     rows[:, AT["weight_norm"]] = 2.0
     rows[:, AT["update_norm"]] = 0.002 * (1 + np.arange(lines))
-    for name in ("nan", "posinf", "neginf", "exponent"):
+    for name in ("nan", "posinf", "neginf"):
         rows[:, AT[name]] = 0
     return rows
 
@@ -214,16 +216,17 @@ def test_bars_are_on_a_log_scale_of_at_least_a_decade():
 
 def test_only_the_newest_records_are_kept(tmp_path):
     """Whoever looks at a run of days does not run out of memory."""
-    recent = Recent()
-    layout = layout_of("a")
-    from gradwatch.record import FoundStep
-
-    for step in range(KEPT + 100):
-        recent.step(FoundStep(step, layout, COLUMNS, rows_at(0, 1)))
-    assert len(recent.records) == KEPT
-    assert len(recent.steps) == KEPT + 100
-    recent.restart(KEPT)
-    assert recent.steps[-1] == recent.records[-1].found.step == KEPT - 1
+    live = LiveRun(tmp_path)
+    store, layout = live.store, layout_of("a")
+    for step in range(3 * KEPT + 100):
+        store.append(Record(step, layout, rows_at(0, 1), None, {}))
+    assert KEPT <= len(store) < 2 * KEPT
+    assert live.records == 3 * KEPT + 100
+    assert len(history(store, ["a"])[0]) == KEPT
+    store.restart(KEPT)
+    assert (len(store), live.records) == (0, KEPT)
+    store.append(Record(KEPT, layout, rows_at(0, 1), None, {}))
+    assert (store.last, live.records) == (KEPT, KEPT + 1)
 
 
 def test_what_was_not_measured_is_no_zero(tmp_path):
@@ -489,7 +492,8 @@ def test_a_damaged_record_is_a_line(tmp_path):
     console = terminal(400)  # one line, also with the longest path of a test
     assert follow(place, console=console, stop=Stop(lambda: None)) == "stopped"
     said = plain(console.file.getvalue())
-    assert "is damaged: what follows it in the file is left out" in said
+    assert "is damaged, at byte" in said
+    assert "of the file are left out" in said
     assert "a/kernel" in said
 
 
@@ -537,16 +541,14 @@ def test_no_more_than_two_redraws_a_second(tmp_path, monkeypatch):
 
 def test_a_training_that_says_nothing_more_is_told(run, monkeypatch):
     """It may have been killed: a run says its end only where it ended well."""
-    recent = Recent()
-    from gradwatch.record import Follower
-
-    Follower(run).tell(recent)
-    recent.ended = False
-    recent.arrived()
-    then = recent.heard
+    live = LiveRun(run)
+    live.reader.read()
+    live.store.ended = False
+    live.arrived()
+    then = live.heard
     monkeypatch.setattr("time.monotonic", lambda: then + 61)
     console = terminal()
-    console.print(Picture("run", recent))
+    console.print(Picture("run", live))
     assert "○ no record for 61 s" in plain(console.file.getvalue())
 
 

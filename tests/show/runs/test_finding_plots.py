@@ -9,7 +9,8 @@ import pytest
 
 import gradwatch as gw
 from gradwatch import GradwatchError
-from gradwatch.diagnose import SYMPTOMS, Finding
+from gradwatch.diagnose import SYMPTOMS, Finding, Measured, evidence_of
+from gradwatch.diagnose._panels import PANELS
 
 from .conftest import weights, write
 
@@ -89,8 +90,8 @@ def test_a_healthy_profile_is_on_the_other_side_of_the_limit(tmp_path):
     """The zone would not hold the line: the picture tells the two apart."""
     run = deep(tmp_path, fall=1.5)
     assert not [f for f in gw.diagnose(run) if f.symptom == "vanishing"]
-    key = "gradient times weight of kernels, input over output end"
-    figure = Finding("vanishing", step=20, evidence={key: 0.1}).plot(run)
+    measured = Measured("kernels_along_depth", 0.1, low=1e-3)
+    figure = Finding("vanishing", step=20, measured=measured).plot(run)
     [line] = drawn(figure.axes[1])
     assert min(line.get_ydata()) > 1e-3
 
@@ -143,19 +144,26 @@ def test_what_is_not_finite_is_a_row_of_crosses(tmp_path):
     assert list(crosses.get_xdata()) == list(range(30, 60, 2))
 
 
-SEEN = {
-    "exploding": "gradient over that of the beginning",
-    "idle-rows": "share of rows that never moved",
-}
+@pytest.mark.parametrize("quantity", PANELS)
+def test_every_quantity_has_a_picture(tmp_path, quantity):
+    """One panel or two, the limits on those that they are for."""
+    measured = Measured(quantity, 0.5, low=0.6, high=0.8)
+    finding = Finding("clipping", ("dense_1",), 4, 12, measured=measured)
+    seen = evidence_of(finding, deep(tmp_path))
+    assert [each.panel.label for each in seen] == [p.label for p in PANELS[quantity]]
+    for each in seen:
+        top = 1.0 if each.panel.scale == "share" else np.inf
+        expected = ((0.0, 0.6), (0.8, top)) if each.panel.limited else ()
+        assert each.zones == expected
+    assert finding.plot(deep(tmp_path / "b")).axes
 
 
 @pytest.mark.parametrize("symptom", SYMPTOMS)
 def test_every_symptom_has_a_picture(tmp_path, symptom):
     """In both themes, and pyplot knows none of them."""
     run = deep(tmp_path)
-    key = SEEN.get(symptom, "something")
     finding = Finding(
-        symptom, ("dense_1",), 4, 12, {key: 0.5}, "a few", try_first="It."
+        symptom, ("dense_1",), 4, 12, {"something": 0.5}, "a few", try_first="It."
     )
     figure = finding.plot(run, theme="dark")
     assert figure.axes
@@ -165,23 +173,24 @@ def test_every_symptom_has_a_picture(tmp_path, symptom):
 
 
 KINDS = [
-    ("exploding", "bursts in 20 steps"),
-    ("exploding", "gradient before the layer over that after it"),
-    ("exploding", "activations, output over input end"),
-    ("large-updates", "norm of the weights over that of the beginning"),
-    ("nonfinite", "steps that loss scaling skipped"),
+    ("exploding", "gradient_growth", "gradient_bursts"),
+    ("exploding", "gradient_growth", "sequence_growth"),
+    ("exploding", "kernels_along_depth", "activations_along_depth"),
+    ("exploding", "kernels_along_depth", "biases_along_depth"),
+    ("large-updates", "update_ratio", "weight_growth"),
+    ("nonfinite", "nonfinite_gradients", "skipped_steps"),
 ]
 
 
-@pytest.mark.parametrize(("symptom", "key"), KINDS)
+@pytest.mark.parametrize(("symptom", "usually", "quantity"), KINDS)
 def test_a_symptom_that_shows_in_another_way_is_drawn_in_that_way(
-    tmp_path, symptom, key
+    tmp_path, symptom, usually, quantity
 ):
-    """The evidence says which."""
-    figure = Finding(symptom, step=12, evidence={key: 3.0}).plot(deep(tmp_path))
-    usual = Finding(symptom, step=12, evidence={"usual": 3.0}).plot(
-        deep(tmp_path / "b")
-    )
+    """What was measured says which."""
+    measured = Measured(quantity, 3.0, high=1.0)
+    figure = Finding(symptom, step=12, measured=measured).plot(deep(tmp_path))
+    measured = Measured(usually, 3.0, high=1.0)
+    usual = Finding(symptom, step=12, measured=measured).plot(deep(tmp_path / "b"))
     assert figure.axes[-1].get_ylabel() != usual.axes[-1].get_ylabel()
 
 
@@ -216,7 +225,8 @@ def test_a_finding_without_a_run_says_what_to_do(tmp_path):
 def test_a_finding_with_long_addresses_stays_on_the_page(tmp_path):
     """The address is folded; what it is is always said in full."""
     name = "/".join(["a_very_long_part_of_an_address"] * 8)
-    finding = Finding("dead-units", (name, "b"), 4, 12, {"share": 0.6})
+    measured = Measured("dead_units", 0.6, high=0.5)
+    finding = Finding("dead-units", (name, "b"), 4, 12, measured=measured)
     title = finding.plot(deep(tmp_path)).get_suptitle()
     assert title.startswith("Units are dead: a_very")
     assert title.endswith(" and 1 more")

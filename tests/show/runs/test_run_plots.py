@@ -12,11 +12,10 @@ from matplotlib.collections import QuadMesh
 from PIL import Image
 
 from gradwatch import AddressError, GradwatchError
-from gradwatch.record import Follower, Layout, open_run
+from gradwatch.record import Layout, open_run
 from gradwatch.show import palette
-from gradwatch.show.charts import QUANTITIES, Table, heat, moment, table_of
 from gradwatch.show.runs import _heat
-from gradwatch.summarise import BUCKETS, blank
+from gradwatch.summarise import BUCKETS
 
 from .conftest import NAMES, weights, write
 
@@ -274,7 +273,7 @@ def test_a_long_address_and_a_long_run_stay_on_the_page(tmp_path):
         directory,
         weights(name),
         range(4),
-        lambda place, step: ({**columns, "exponent": 0}, {}),
+        lambda place, step: (columns, {}),
         counts_of=lambda place: counts,
     )
     for figure in (run.plot_histogram(name), run.plot("norm")):
@@ -377,43 +376,6 @@ def test_an_unknown_name_is_an_address_error(run):
     """So that `except KeyError` finds it."""
     with pytest.raises(AddressError, match="`names` must match"):
         run.plot(names="nothing/*")
-
-
-def test_the_table_of_a_run_is_that_which_a_reader_of_the_file_fills(tmp_path):
-    """Layouts that come and go, exponents, and numbers that were not measured."""
-    random = np.random.default_rng(0)
-    first, second = weights("a/kernel", "a/bias"), weights("a/kernel", "b/kernel")
-    from gradwatch.record import Record, RunWriter
-    from gradwatch.summarise import COLUMNS
-
-    with RunWriter(tmp_path / "a") as writer:
-        for step in range(12):
-            rows = np.exp(random.normal(size=(2, len(COLUMNS)))).astype(np.float32)
-            rows[:, COLUMNS.index("exponent")] = 100 if step == 5 else 0
-            rows[:, COLUMNS.index("nan")] = step == 7
-            if step == 3:
-                rows[0] = blank(len(COLUMNS))
-            layout = first if step % 6 < 3 else second
-            writer.write(Record(step, layout, rows, None, {"loss": float(step)}))
-    slow, fast = Table(), table_of(open_run(tmp_path / "a"))
-    Follower(tmp_path / "a").tell(slow)
-    assert fast.names("weight") == slow.names("weight") == ("a/kernel", "b/kernel", "a/bias")  # fmt: skip # noqa: E501
-    for quantity in QUANTITIES.values():
-        for count in (12, 5):
-            one, other = (
-                heat(t, quantity, "weight", count=count) for t in (slow, fast)
-            )
-            np.testing.assert_array_equal(one.values, other.values)
-            np.testing.assert_array_equal(one.flags, other.flags)
-    for index in range(12):
-        one, other = (moment(t, index, "weight") for t in (slow, fast))
-        np.testing.assert_array_equal(one.values, other.values)
-
-
-def test_the_numbers_of_a_run_are_not_copied(run):
-    """A run of 500 weights and 20,000 steps fills a gigabyte once, not twice."""
-    [chunk] = table_of(run).chunks
-    assert np.shares_memory(chunk.data, run._blocks[0].rows)
 
 
 def test_steps_recorded_seldom_leave_no_stripes():

@@ -9,6 +9,7 @@ from ._beginnings import Frozen as Frozen
 from ._beginnings import Initialisation as Initialisation
 from ._beginnings import NotFrozen as NotFrozen
 from ._beginnings import Saturated as Saturated
+from ._broken import COUNTS as COUNTS
 from ._broken import DeadLayer as DeadLayer
 from ._broken import DeadUnits as DeadUnits
 from ._broken import NonFinite as NonFinite

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._measured import Measured
 from ._rule import Rule, Sign, decades, sure
 from ._sight import Numbers, Sight
 
@@ -24,6 +25,7 @@ class Profile(NamedTuple):
     """How a quantity changes along depth.
 
     Attributes:
+        quantity: The name of the quantity.
         what: The quantity, in words.
         rise: By how many decades it is larger near the output than near the input.
         steady: The correlation of its logarithm with depth.
@@ -31,6 +33,7 @@ class Profile(NamedTuple):
         length: How many weights it was measured at.
     """
 
+    quantity: str
     what: str
     rise: float
     steady: float
@@ -54,10 +57,11 @@ def profiles(sight: Sight) -> list[Profile]:
 def _profiles(sight: Sight) -> Iterator[Profile]:
     chart = sight.chart
     seen = (
-        ("gradient times weight of kernels", sight.pull, chart.kernels),
-        ("gradient of biases", sight.rms, chart.shifts),
+        ("kernels_along_depth", "gradient times weight of kernels"),
+        ("biases_along_depth", "gradient of biases"),
     )
-    for what, numbers, chosen in seen:
+    numbers_of = ((sight.pull, chart.kernels), (sight.rms, chart.shifts))
+    for (quantity, what), (numbers, chosen) in zip(seen, numbers_of, strict=True):
         # What is exactly zero was not reached at all, which is another matter.
         lines = np.flatnonzero(chosen & np.isfinite(numbers) & (numbers > 0))
         if len(lines) < _FEWEST:
@@ -66,7 +70,7 @@ def _profiles(sight: Sight) -> Iterator[Profile]:
         if abs(rise) >= _EXPLODED:
             third = len(lines) // 3
             first = tuple(chart.names[line] for line in lines[: max(1, third)])
-            yield Profile(what, rise, steady, first, len(lines))
+            yield Profile(quantity, what, rise, steady, first, len(lines))
 
 
 def _trend(logs: Numbers) -> tuple[float, float]:
@@ -96,8 +100,10 @@ class Vanishing(Rule):
         """Sees what falls by decades, steadily."""
         for found in profiles(sight):
             if found.rise >= _VANISHED and found.steady >= _STEADY:
+                ratio = 10.0**-found.rise
                 yield Sign(
-                    {f"{found.what}, input over output end": 10.0**-found.rise},
+                    Measured(found.quantity, ratio, low=10.0**-_VANISHED),
+                    {f"{found.what}, input over output end": ratio},
                     found.first,
                     confidence=sure(found.rise - _VANISHED),
                 )
@@ -123,8 +129,10 @@ class Exploding(Rule):
             if found.length < _MORE:  # two towers of two layers are no depth
                 continue
             if found.rise <= -_EXPLODED and found.steady <= -_STEADIER:
+                ratio = 10.0**-found.rise
                 yield Sign(
-                    {f"{found.what}, input over output end": 10.0**-found.rise},
+                    Measured(found.quantity, ratio, high=10.0**_EXPLODED),
+                    {f"{found.what}, input over output end": ratio},
                     found.first,
                     confidence=sure(-found.rise - _EXPLODED),
                 )
@@ -141,6 +149,7 @@ class Exploding(Rule):
         rise, steady = _trend(np.log10(size[lines]))
         if rise >= _GROWN and steady >= _STEADY:
             yield Sign(
+                Measured("activations_along_depth", 10.0**rise, high=10.0**_GROWN),
                 {"activations, output over input end": 10.0**rise},
                 tuple(values.names[line] for line in lines[-max(1, len(lines) // 3) :]),
                 healthy="less than a factor of 100 between the ends of a network",
@@ -182,6 +191,7 @@ class DominatingLayer(Rule):
         first, second = float(norms[order[-1]]), float(norms[order[-2]])
         if second > 0 and first > _ALONE * second:
             yield Sign(
+                Measured("largest_layer", first / second, high=_ALONE),
                 {"gradient over that of the next layer": first / second},
                 sight.chart.layers_of(owners == order[-1]),
                 confidence=sure(decades(first / second / _ALONE)),
@@ -212,11 +222,10 @@ class DominatingHead(Rule):
             return
         large, small = max(pulls, key=pulls.__getitem__), min(pulls.values())
         if small > 0 and pulls[large] > _HEADS * small:
+            ratio = pulls[large] / small
             yield Sign(
-                {
-                    "gradient times weight over that of another head": pulls[large]
-                    / small
-                },
+                Measured("largest_head", ratio, high=_HEADS),
+                {"gradient times weight over that of another head": ratio},
                 (large,),
-                confidence=sure(decades(pulls[large] / small / _HEADS)),
+                confidence=sure(decades(ratio / _HEADS)),
             )

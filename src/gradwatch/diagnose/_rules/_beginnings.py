@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._measured import Measured
 from ._rule import Rule, Sign, decades, sure
 from ._sight import Sight, median
 
@@ -39,6 +40,7 @@ class Initialisation(Rule):
         alike = [name for name in kernels if self._is_alike(sight, name)]
         if alike:
             yield Sign(
+                Measured("equal_weights", len(alike), high=0.0),
                 {"kernels whose numbers are all the same": len(alike)},
                 tuple(alike),
                 key="alike",
@@ -56,6 +58,7 @@ class Initialisation(Rule):
                 usual = median(values[odd])
                 far = usual / _HIGH if key == "large" else _LOW / max(usual, 1e-30)
                 yield Sign(
+                    Measured("weight_spread", usual, _LOW, _HIGH),
                     {"spread of weights times root of inputs": usual},
                     names,
                     key=key,
@@ -100,6 +103,7 @@ class Frozen(Rule):
         found = sight.chart.frozen_at_random
         if found:
             yield Sign(
+                Measured("frozen_weights", len(found), high=0.0),
                 {"weights that are frozen as they were initialised": len(found)},
                 tuple(dict.fromkeys(sight.chart.layer_of(name) for name in found)),
                 confidence=0.9,
@@ -123,6 +127,7 @@ class NotFrozen(Rule):
         moving = chart.marked & (sight.u > 0)
         if moving.any():
             yield Sign(
+                Measured("moving_weights", int(moving.sum()), high=0.0),
                 {"frozen weights that move": int(moving.sum())},
                 chart.layers_of(moving),
                 confidence=0.95,
@@ -161,6 +166,7 @@ class Saturated(Rule):
             share = float(slope / steepest)
             if share < _FLAT:
                 yield Sign(
+                    Measured("slope", max(share, 0.0), low=_FLAT),
                     {"mean slope over the steepest": max(share, 0.0)},
                     (name,),
                     key=name,

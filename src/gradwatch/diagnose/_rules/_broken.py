@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .._measured import Measured
 from ._rule import Rule, Sign
 from ._sight import Sight
 from ._updates import lost_in_half
@@ -16,6 +17,8 @@ _HALF, _MOST = 0.5, 0.8
 _STEADY, _SAME = 0.1, 0.02
 _MANY = 20
 _ALL = 1.0 - 1e-9
+COUNTS = ("gradients not finite", "weights concerned")
+"""The evidence of `NonFinite` that an autopsy does not replace."""
 
 
 @dataclass
@@ -40,9 +43,10 @@ class NonFinite(Rule):
         count = float(sight.nonfinite.sum())
         if count:
             yield Sign(
+                Measured("nonfinite_gradients", count, high=0.0),
                 {
-                    "gradients not finite": int(count),
-                    "weights concerned": f"{int(bad.sum())} of {len(bad)}",
+                    COUNTS[0]: int(count),
+                    COUNTS[1]: f"{int(bad.sum())} of {len(bad)}",
                     "direction": _direction(sight, bad),
                 },
                 _first(sight, bad),
@@ -51,6 +55,7 @@ class NonFinite(Rule):
             )
         elif sight.past.loss.became_nonfinite is not None:
             yield Sign(
+                Measured("nonfinite_loss", 1, high=0.0),
                 {"the loss": "not finite, with finite gradients"},
                 confidence=0.99,
                 certain=True,
@@ -59,8 +64,10 @@ class NonFinite(Rule):
     def _skips(self, sight: Sight) -> Iterator[Sign]:
         skipped = sight.past.last("skipped", _MANY)
         if len(skipped) == _MANY and skipped.mean() > _HALF:
+            share = float(skipped.mean())
             yield Sign(
-                {"steps that loss scaling skipped": float(skipped.mean())},
+                Measured("skipped_steps", share, high=_HALF),
+                {"steps that loss scaling skipped": share},
                 healthy="one in a thousand, after the first dozen",
                 key="skips",
                 certain=True,
@@ -105,6 +112,7 @@ class Unreached(Rule):
         absent = sight.chart.absent
         if absent:
             yield Sign(
+                Measured("missing_gradients", len(absent), high=0.0),
                 {"weights without a gradient": len(absent)},
                 tuple(dict.fromkeys(sight.chart.layer_of(name) for name in absent)),
                 key="absent",
@@ -121,6 +129,7 @@ class Unreached(Rule):
         ]
         if cut and not _zero_weights(sight) and not lost_in_half(sight).any():
             yield Sign(
+                Measured("zero_gradients", len(cut), high=0.0),
                 {"layers with gradients of exact zeros only": len(cut)},
                 tuple(cut),
                 key="zero",
@@ -185,6 +194,7 @@ class DeadLayer(Rule):
         _, dead = silent(sight)
         if dead and not _zero_weights(sight):
             yield Sign(
+                Measured("dead_layer", 1.0),
                 {"share of zeros in their gradients": 1.0},
                 _origin(sight, dead),
                 confidence=0.95,
@@ -244,8 +254,10 @@ class DeadUnits(Rule):
             low, high = recent.min(axis=0), recent.max(axis=0)
             some &= ((high - low <= _STEADY) & ~_single(sight)) | (low >= _MOST)
         for line in np.flatnonzero(some):
+            share = float(sight.zeros[line])
             yield Sign(
-                {"share of units without a gradient": float(sight.zeros[line])},
+                Measured("dead_units", share, high=_HALF),
+                {"share of units without a gradient": share},
                 (chart.layers[line],),
                 key=chart.layers[line],
                 confidence=0.9,

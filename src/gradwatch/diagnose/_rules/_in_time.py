@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._measured import Measured
 from .._symptoms import SYMPTOMS
 from ._agree import agree
 from ._rule import Rule, Sign, decades, sure
@@ -51,6 +52,7 @@ class Fading(Rule):
         if loss.learnt and not over:
             return
         yield Sign(
+            Measured("gradient_left", share, low=_FADED),
             {"gradient over that of the beginning": share, "loss fell by": loss.drop},
             confidence=sure(decades(_FADED / share) if share else 2.0),
         )
@@ -89,6 +91,7 @@ class Growing(Rule):
         limit = _GROWN if loss.rises else _GROWN_ALONE
         if grown > limit and not loss.learnt:
             yield Sign(
+                Measured("gradient_growth", grown, high=limit),
                 {"gradient over that of the beginning": grown},
                 key="grows",
                 confidence=sure(decades(grown / limit)),
@@ -103,10 +106,12 @@ class Growing(Rule):
         usual = max(median(norms), sight.past.early_norm)
         bursts = int((norms > _SPIKE * usual).sum()) if usual > 0 else 0
         if bursts >= _SPIKES and not sight.past.loss.learnt:
+            largest = float(norms.max()) / usual
             yield Sign(
+                Measured("gradient_bursts", largest, high=_SPIKE),
                 {
                     f"bursts in {len(norms)} steps": bursts,
-                    "largest over the usual": float(norms.max()) / usual,
+                    "largest over the usual": largest,
                 },
                 key="bursts",
                 confidence=0.85,
@@ -145,6 +150,7 @@ class VanishingTime(Rule):
             # Where gradients grow on their way back, a few hold them as well.
             if share < _PART and not through(sight, place) > _THROUGH:
                 yield Sign(
+                    Measured("sequence_share", share, low=_PART),
                     {"share of elements that hold the gradient": share},
                     (name,),
                     key=name,
@@ -173,6 +179,7 @@ class ExplodingTime(Rule):
             grown = through(sight, place)
             if grown > _BLOWN_UP and math.isfinite(grown):
                 yield Sign(
+                    Measured("sequence_growth", grown, high=_BLOWN_UP),
                     {"gradient before the layer over that after it": grown},
                     (name,),
                     key=f"time {name}",
@@ -229,6 +236,7 @@ class Noise(Rule):
         scatter = past.loss.scatter
         if scatter > _SCATTER and (agreement < _CHANCE or wild > _WILD):
             yield Sign(
+                Measured("step_agreement", agreement, low=_CHANCE),
                 {
                     "agreement of steps (1 is chance)": agreement,
                     "scatter of the loss": scatter,
@@ -258,6 +266,7 @@ class StuckLoss(Rule):
         past, chart = sight.past, sight.chart
         if chart.softmax_twice:
             yield Sign(
+                Measured("softmax_count", 2.0, high=1.0),
                 {"softmax": "twice, in the model and in the loss"},
                 key="softmax",
                 healthy="once",
@@ -270,6 +279,7 @@ class StuckLoss(Rule):
         if not chart.fresh:  # trained before: it may have nothing left to learn
             return
         yield Sign(
+            Measured("loss", past.loss.recent),
             {
                 "loss at the beginning": past.loss.first,
                 "loss now": past.loss.recent,

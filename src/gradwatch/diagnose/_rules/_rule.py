@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._measured import Measured
 from ._sight import Sight
 
 PATIENCE = 5
@@ -19,6 +20,7 @@ class Sign:
     """What one step shows.
 
     Attributes:
+        measured: The number on which the rule decided, and its limits.
         evidence: The numbers, by what they are.
         addresses: Where.
         key: Tells apart what is found independently, such as one layer and another.
@@ -28,6 +30,7 @@ class Sign:
         certain: Whether one step is enough.
     """
 
+    measured: Measured
     evidence: Mapping[str, float | int | str]
     addresses: tuple[str, ...] = ()
     key: str = ""

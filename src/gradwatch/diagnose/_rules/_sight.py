@@ -12,13 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...record import Record
-from ...summarise import COLUMNS, SCALED, is_blank
+from ...summarise import COLUMNS, is_blank
 from ._chart import Chart
 from ._loss import Loss
 
 Numbers = NDArray[np.float64]
-_SCALED = [COLUMNS.index(name) for name in SCALED]
-_EXPONENT = COLUMNS.index("exponent")
 
 WINDOW = 32
 """So many recorded steps are remembered one by one."""
@@ -129,12 +127,7 @@ class Sight:
         self.totals = record.totals
         self.profiles: Any = None
         """How gradients change along depth, once a rule has asked."""
-        rows = record.rows.astype(np.float64)
-        rows[is_blank(record.rows)] = math.nan
-        exponents = rows[:, _EXPONENT]
-        if np.any(exponents > 0) or np.any(exponents < 0):
-            power = np.nan_to_num(exponents).astype(np.int64)
-            rows[:, _SCALED] = np.ldexp(rows[:, _SCALED], power[:, None])
+        rows = np.where(is_blank(record.rows), math.nan, record.rows)
         self._rows = rows
         lines = rows[chart.weights]
         self.g: Numbers = lines[:, COLUMNS.index("norm")]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .._measured import Measured
 from ._agree import agree
 from ._rule import Rule, Sign, decades, sure
 from ._sight import Sight, median
@@ -52,6 +53,7 @@ class SmallUpdates(Rule):
         small = _small(sight)
         if 0 < ratio < small and not rising and not worse:
             yield Sign(
+                Measured("update_ratio", ratio, low=small),
                 {"update over weight": ratio, "loss fell by": past.loss.drop},
                 confidence=sure(decades(small / ratio)),
             )
@@ -95,6 +97,7 @@ class LargeUpdates(Rule):
         ratio = _usual_ratio(sight)
         if ratio > _LARGE and math.isfinite(ratio):
             yield Sign(
+                Measured("update_ratio", ratio, high=_LARGE),
                 {"update over weight": ratio},
                 confidence=sure(decades(ratio / _LARGE)),
             )
@@ -102,6 +105,7 @@ class LargeUpdates(Rule):
         grown = sight.total("weight_norm") / max(past.first_weight_norm, 1e-30)
         if grown > _BLOWN and past.loss.rises:
             yield Sign(
+                Measured("weight_growth", grown, high=_BLOWN),
                 {"norm of the weights over that of the beginning": grown},
                 healthy="below 2",
                 confidence=sure(decades(grown / _BLOWN)),
@@ -141,6 +145,7 @@ class Clipping(Rule):
             left = float(np.nanmedian(after / before))
         if left < _SHRUNK:
             yield Sign(
+                Measured("clipped_length", left, low=_SHRUNK),
                 {
                     "share of updates that are clipped": float(clipped.mean()),
                     "what clipping leaves of a gradient": left,
@@ -185,11 +190,11 @@ class Underflow(Rule):
         if sight.totals.get("loss_scale", 1.0) == 1.0:
             lost = lost_in_half(sight)
             if lost.any():
+                share = float(np.median(sight.zeros[lost]))
                 yield Sign(
+                    Measured("lost_gradients", share, high=_LOST),
                     {
-                        "share of gradients that became zero": float(
-                            np.median(sight.zeros[lost])
-                        ),
+                        "share of gradients that became zero": share,
                         "root mean square": median(sight.rms[lost]),
                     },
                     chart.layers_of(lost),
@@ -200,6 +205,7 @@ class Underflow(Rule):
             still = chart.narrow & chart.kernels & (sight.u == 0) & (sight.g > 0)
             if still.any() and sight.totals.get("learning_rate", 1.0) > 0:
                 yield Sign(
+                    Measured("lost_updates", int(still.sum()), high=0.0),
                     {"weights whose update is lost in rounding": int(still.sum())},
                     chart.layers_of(still),
                     key="updates",

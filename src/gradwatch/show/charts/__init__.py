@@ -17,10 +17,8 @@ from ._moments import Moment as Moment
 from ._moments import histograms as histograms
 from ._moments import moment as moment
 from ._moments import worst_index as worst_index
-from ._of_run import table_of as table_of
 from ._quantities import QUANTITIES as QUANTITIES
 from ._quantities import Quantity as Quantity
-from ._table import Table as Table
 from ._totals import CURVES as CURVES
 from ._totals import Curves as Curves
 from ._totals import curves as curves

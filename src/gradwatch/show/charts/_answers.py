@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...diagnose import SYMPTOMS, Finding
-from ...record import KINDS
+from ...record import KINDS, Store
 from ...summarise import BUCKETS, HIGHEST, LOWEST
 from ._buckets import heat
 from ._moments import histograms, moment
 from ._quantities import QUANTITIES
-from ._table import Table
 from ._totals import CURVES, curves
 from ._wire import packed
 
@@ -20,32 +19,42 @@ Span = tuple[float, float] | None
 _CELLS = 300_000  # in a heat map: more than a screen shows, and a moment to send
 
 
-def facts_of(name: str, table: Table, *, read: float = 1.0) -> dict[str, Any]:
+def facts_of(
+    name: str,
+    store: Store,
+    *,
+    read: float = 1.0,
+    findings: Sequence[Mapping[str, Any]] | None = None,
+) -> dict[str, Any]:
     """Returns what is known of a run as a whole, as JSON has it.
 
     Args:
         name: Of the run.
-        table: What was read of it.
+        store: What was read of it.
         read: How much of what is there, 0 to 1.
+        findings: Those of the run without.
     """
     found: dict[str, Any] = plain(
         {
             "name": name,
-            "version": table.version,
+            "version": store.version,
             "read": read,
-            "records": len(table),
-            "first": table.first,
-            "last": table.last,
+            "records": len(store),
+            "first": store.first,
+            "last": store.last,
             "lines": {
-                kind: {"names": table.names(kind), "sizes": table.sizes(kind)}
+                kind: {"names": store.names(kind), "sizes": store.sizes(kind)}
                 for kind in KINDS
-                if table.names(kind)
+                if store.names(kind)
             },
-            "findings": [_finding(found) for found in table.findings],
+            "findings": [
+                _finding(finding)
+                for finding in (store.findings if findings is None else findings)
+            ],
             "notes": {
-                key: table.notes[key]
+                key: store.notes[key]
                 for key in ("run", "overhead", "dropped")
-                if key in table.notes
+                if key in store.notes
             },
         }
     )
@@ -67,13 +76,13 @@ def vocabulary() -> list[dict[str, Any]]:
 
 
 def heat_answer(
-    table: Table, kind: str, quantity: str, span: Span, count: int
+    store: Store, kind: str, quantity: str, span: Span, count: int
 ) -> bytes:
     """Returns a heat map."""
-    most = max(32, _CELLS // max(1, len(table.names(kind))))
-    found = heat(table, QUANTITIES[quantity], kind, span, min(count, most))
+    most = max(32, _CELLS // max(1, len(store.names(kind))))
+    found = heat(store, QUANTITIES[quantity], kind, span, min(count, most))
     return packed(
-        {"low": found.low, "high": found.high, "version": table.version},
+        {"low": found.low, "high": found.high, "version": store.version},
         first=found.first,
         last=found.last,
         values=found.values,
@@ -81,11 +90,11 @@ def heat_answer(
     )
 
 
-def curves_answer(table: Table, span: Span, count: int) -> bytes:
+def curves_answer(store: Store, span: Span, count: int) -> bytes:
     """Returns the totals as curves."""
-    found = curves(table, span, count)
+    found = curves(store, span, count)
     return packed(
-        {"curves": CURVES, "version": table.version},
+        {"curves": CURVES, "version": store.version},
         first=found.first,
         last=found.last,
         low=found.low,
@@ -97,9 +106,9 @@ def curves_answer(table: Table, span: Span, count: int) -> bytes:
     )
 
 
-def moment_answer(table: Table, kind: str, index: int) -> bytes:
+def moment_answer(store: Store, kind: str, index: int) -> bytes:
     """Returns one recorded step in full."""
-    found = moment(table, index, kind)
+    found = moment(store, index, kind)
     return packed(
         {"index": found.index, "step": found.step, "quantities": list(QUANTITIES)},
         values=found.values,
@@ -108,9 +117,9 @@ def moment_answer(table: Table, kind: str, index: int) -> bytes:
     )
 
 
-def histograms_answer(table: Table, name: str, span: Span, count: int) -> bytes:
+def histograms_answer(store: Store, name: str, span: Span, count: int) -> bytes:
     """Returns the histograms of one weight over time."""
-    steps, counts = histograms(table, name, span, count)
+    steps, counts = histograms(store, name, span, count)
     facts = {"name": name, "lowest": LOWEST, "highest": HIGHEST, "buckets": BUCKETS}
     return packed(facts, steps=steps, counts=counts)
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ...record import Chunk, Store
 from ._quantities import Measured, Numbers, Quantity
-from ._table import Chunk, Table
 
 NAN, POSINF, NEGINF, MEASURED = 1, 2, 4, 8
 """Flags of a cell: what some element of some step in it is, and whether it is known."""
@@ -26,7 +26,7 @@ class Heat:
         high: The step at which the last one ends (it is not in it).
         first: The first recorded step of each bucket; -1 where there is none.
         last: The last one, likewise.
-        values: float32, `[lines, buckets]`: the largest finite number of each; NaN
+        values: float64, `[lines, buckets]`: the largest finite number of each; NaN
             where there is none.
         flags: uint8, likewise: `NAN`, `POSINF`, `NEGINF` and `MEASURED`, or 0.
     """
@@ -35,7 +35,7 @@ class Heat:
     high: float
     first: NDArray[np.int64]
     last: NDArray[np.int64]
-    values: NDArray[np.float32]
+    values: NDArray[np.float64]
     flags: NDArray[np.uint8]
 
 
@@ -91,7 +91,7 @@ class Buckets:
 
 
 def heat(
-    table: Table,
+    store: Store,
     quantity: Quantity,
     kind: str,
     span: tuple[float, float] | None = None,
@@ -102,20 +102,20 @@ def heat(
     Nothing is averaged: one NaN in a thousand steps is seen.
 
     Args:
-        table: Of the run.
+        store: Of the run.
         quantity: What to look at.
         kind: Of which lines: one of `KINDS`.
         span: First and last step; all of them without.
         count: Buckets at most. Where that is enough, each holds one recorded step, if
             these are evenly apart.
     """
-    low, high = span if span is not None else (table.first, table.last)
-    inside = list(table.between(low, high))
+    low, high = span if span is not None else (store.first, store.last)
+    inside = list(store.between(low, high))
     parts = [chunk.steps[rows] for chunk, rows in inside]
     recorded = np.concatenate(parts) if parts else np.empty(0, np.int64)
     buckets = Buckets.fit(recorded, low, high, count)
-    shape = buckets.count, len(table.names(kind))
-    values = np.full(shape, np.nan, np.float32)
+    shape = buckets.count, len(store.names(kind))
+    values = np.full(shape, np.nan, np.float64)
     flags = np.zeros(shape, np.uint8)
     first = np.full(buckets.count, -1, np.int64)
     last = np.full(buckets.count, -1, np.int64)
@@ -124,7 +124,7 @@ def heat(
         of, starts = buckets.runs(steps)
         first[of] = np.where(first[of] < 0, steps[starts], first[of])
         last[of] = steps[np.append(starts[1:], len(steps)) - 1]
-        to, source = table.places(chunk.layout, kind)
+        to, source = store.rows_of(chunk.layout, kind)
         numbers, measured = quantity.of(chunk, rows)
         found, marks = _worst(numbers, measured, starts)
         if not chunk.finite:
@@ -156,7 +156,7 @@ def _worst(
     flags = np.zeros(largest.shape, np.uint8)
     for found, flag in kinds:
         flags |= np.logical_or.reduceat(found, starts, axis=0) * np.uint8(flag)
-    finite = np.where(np.isfinite(numbers) & there, numbers, np.float32(np.nan))
+    finite = np.where(np.isfinite(numbers) & there, numbers, np.nan)
     return np.fmax.reduceat(finite, starts, axis=0), flags
 
 

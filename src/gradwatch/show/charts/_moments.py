@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ...record import Store
 from ...summarise import BUCKETS
 from ._buckets import MEASURED, NAN, NEGINF, POSINF
 from ._quantities import QUANTITIES, Quantity
-from ._table import Table
 
 _BAD = ("nan", "posinf", "neginf")
 
@@ -22,27 +22,27 @@ class Moment:
     Attributes:
         index: Which of the recorded steps it is.
         step: Its number.
-        values: float32, `[quantities, lines]`, in the order of `QUANTITIES`.
+        values: float64, `[quantities, lines]`, in the order of `QUANTITIES`.
         flags: uint8, likewise: `MEASURED`, and what the number itself is.
-        counts: float32, `[3, lines]`: how many elements are NaN, +inf and -inf.
+        counts: float64, `[3, lines]`: how many elements are NaN, +inf and -inf.
     """
 
     index: int
     step: int
-    values: NDArray[np.float32]
+    values: NDArray[np.float64]
     flags: NDArray[np.uint8]
-    counts: NDArray[np.float32]
+    counts: NDArray[np.float64]
 
 
-def moment(table: Table, index: int, kind: str) -> Moment:
+def moment(store: Store, index: int, kind: str) -> Moment:
     """Returns all that is known of the lines of one kind at a recorded step."""
-    chunk, row = table.at(index)
-    to, source = table.places(chunk.layout, kind)
-    count = len(table.names(kind))
+    chunk, row = store.at(index)
+    to, source = store.rows_of(chunk.layout, kind)
+    count = len(store.names(kind))
     if to is None or source is None:
         to = source = np.arange(count)
     rows = slice(row, row + 1)
-    values = np.full((len(QUANTITIES), count), np.nan, np.float32)
+    values = np.full((len(QUANTITIES), count), np.nan, np.float64)
     flags = np.zeros((len(QUANTITIES), count), np.uint8)
     for place, quantity in enumerate(QUANTITIES.values()):
         numbers, measured = quantity.of(chunk, rows)
@@ -52,29 +52,29 @@ def moment(table: Table, index: int, kind: str) -> Moment:
         marks |= (np.isnan(found) & there[0, source]) * np.uint8(NAN)
         marks |= np.isposinf(found) * np.uint8(POSINF)
         marks |= np.isneginf(found) * np.uint8(NEGINF)
-        values[place, to] = np.where(np.isfinite(found), found, np.float32(np.nan))
+        values[place, to] = np.where(np.isfinite(found), found, np.nan)
         flags[place, to] = marks
-    counts = np.zeros((3, count), np.float32)
+    counts = np.zeros((3, count), np.float64)
     for place, name in enumerate(_BAD):
         counts[place, to] = np.nan_to_num(chunk.column(name)[row, source])
     return Moment(index, int(chunk.steps[row]), values, flags, counts)
 
 
 def worst_index(
-    table: Table, line: tuple[str, str], quantity: Quantity, span: tuple[float, float]
+    store: Store, line: tuple[str, str], quantity: Quantity, span: tuple[float, float]
 ) -> int | None:
     """Returns which recorded step a cell of a heat map shows: the worst one in it.
 
     One with an element that is not finite, if there is; else the largest number.
 
     Args:
-        table: Of the run.
+        store: Of the run.
         line: Its kind and its address.
         quantity: What the heat map shows.
         span: The first and the last step of the cell.
     """
     best, found, before = (-1.0, -np.inf), None, 0
-    for chunk in table.chunks:
+    for chunk in store.chunks:
         pairs = list(zip(chunk.layout.kinds, chunk.layout.names, strict=True))
         steps = chunk.steps[: chunk.count]
         start, stop = (
@@ -98,7 +98,7 @@ def worst_index(
 
 
 def histograms(
-    table: Table,
+    store: Store,
     name: str,
     span: tuple[float, float] | None = None,
     count: int = 120,
@@ -107,9 +107,9 @@ def histograms(
 
     Of more than `count`, evenly chosen ones, among them the first and the last.
     """
-    low, high = span if span is not None else (table.first, table.last)
+    low, high = span if span is not None else (store.first, store.last)
     found = []
-    for chunk, rows in table.between(low, high):
+    for chunk, rows in store.between(low, high):
         lines = dict(zip(chunk.layout.names, range(len(chunk.layout)), strict=True))
         line = lines.get(name)
         if line is not None and chunk.layout.kinds[line] != "weight":

@@ -9,10 +9,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ...record import Chunk
 from ...summarise import is_blank
-from ._table import Chunk
 
-Numbers = NDArray[np.float32]
+Numbers = NDArray[np.float64]
 Measured = NDArray[np.bool_] | None
 """Where something was measured; None for everywhere."""
 
@@ -77,7 +77,7 @@ def _noise(chunk: Chunk, rows: slice) -> tuple[Numbers, Measured]:
     norms = chunk.column("norm")
     before = chunk.before if rows.start == 0 else norms[rows.start - 1]
     if before is None:
-        before = np.full(len(chunk.layout), np.nan, np.float32)
+        before = np.full(len(chunk.layout), np.nan, np.float64)
     norms = np.concatenate([before[None], norms[rows]])
     with np.errstate(all="ignore"):
         change = np.abs(np.diff(norms, axis=0)) / (norms[1:] + norms[:-1])

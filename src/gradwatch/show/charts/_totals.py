@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...record import TOTALS
+from ...record import TOTALS, Store
 from ._buckets import MEASURED, NAN, NEGINF, POSINF, Buckets
-from ._table import Table
 
 CURVES = (
     *("global_norm", "applied_norm", "update_ratio"),
@@ -44,11 +43,11 @@ class Curves:
 
 
 def curves(
-    table: Table, span: tuple[float, float] | None = None, count: int = 1024
+    store: Store, span: tuple[float, float] | None = None, count: int = 1024
 ) -> Curves:
     """Returns the curves between two steps, in at most so many buckets."""
-    low, high = span if span is not None else (table.first, table.last)
-    inside = list(table.between(low, high))
+    low, high = span if span is not None else (store.first, store.last)
+    inside = list(store.between(low, high))
     steps = np.array([], np.int64)
     numbers, there = np.empty((len(TOTALS), 0)), np.empty((len(TOTALS), 0), bool)
     if inside:

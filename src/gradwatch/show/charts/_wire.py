@@ -29,14 +29,15 @@ def packed(
 
     Args:
         facts: What JSON knows.
-        few_digits: Whether four digits of each float32 are enough: see `decimals`.
+        few_digits: Whether four digits of each number are enough: see `decimals`. An
+            array with a number that a float32 cannot hold is sent in full.
         arrays: By name.
     """
     parts, described, at = [], {}, 0
     for name, array in arrays.items():
+        short = few_digits and array.dtype == np.float64 and _fits(array)
         if array.dtype == np.int64:
             array = array.astype(np.float64)  # steps: exact to 2 ** 53
-        short = few_digits and array.dtype == np.float32
         data = (decimals(array) if short else np.ascontiguousarray(array)).tobytes()
         described[name] = {
             "type": "d4" if short else _TYPES[array.dtype.name],
@@ -70,7 +71,7 @@ def unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     return facts, found
 
 
-def decimals(numbers: NDArray[np.float32]) -> NDArray[np.uint8]:
+def decimals(numbers: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
     """Returns four significant digits of each number, in three bytes.
 
     As many as are ever shown, and rounded as they are shown: a report can be a third of
@@ -112,6 +113,13 @@ def from_decimals(data: NDArray[np.uint8]) -> NDArray[np.float32]:
     value = np.where(digits & 0x8000, -value, value)
     special = np.where(digits == 0, 0.0, np.nan)
     return np.where(powers == 0, special, value).astype(np.float32)
+
+
+def _fits(array: NDArray[np.float64]) -> bool:
+    """Tells whether a float32 can hold each number that is finite, or not zero."""
+    size = np.abs(array[np.isfinite(array) & (array != 0)])
+    limits = np.finfo(np.float32)
+    return bool(((size >= limits.tiny) & (size <= limits.max)).all())
 
 
 def _digits(size: NDArray[np.float64], power: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -27,8 +27,8 @@ from ._lines import (
     totals_history,
     worst_first,
 )
-from ._recent import FINITE, ZERO, Recent
-from ._spark import MARKS, gathered, spark
+from ._live import LiveRun
+from ._spark import FINITE, MARKS, ZERO, gathered, spark
 
 _GAP = 2
 _NAME, _SPARK = 14, 8  # cells that they have at least
@@ -46,13 +46,13 @@ class Picture:
 
     Attributes:
         name: What the run is called.
-        recent: What is known of it.
+        live: What is known of it.
         notice: A line below, for what is odd.
         height: How many lines it may have; those of the console without.
     """
 
     name: str
-    recent: Recent
+    live: LiveRun
     notice: str = ""
     height: int | None = None
 
@@ -72,11 +72,11 @@ class Picture:
     def _parts(
         self, console: Console, width: int, height: int
     ) -> Iterator[RenderableType]:
-        recent = self.recent
-        lines = lines_of(recent)
-        yield _headline(self.name, recent, width)
-        yield _global_norm(recent, width)
-        told = _findings(recent, console, width, height)
+        live = self.live
+        lines = lines_of(live.store)
+        yield _headline(self.name, live, width)
+        yield _global_norm(live, width)
+        told = _findings(live, console, width, height)
         below = len(told) + bool(told) + bool(self.notice)
         room = max(1, height - 5 - below)  # headline, blank, head of the table
         if lines:
@@ -84,7 +84,7 @@ class Picture:
             shown = lines
             if len(lines) > room:
                 shown = worst_first(lines)[: max(1, room - 1)]
-            yield _table(recent, shown, width)
+            yield _table(live, shown, width)
             if len(shown) < len(lines):
                 yield _cropped(_left_out(lines, shown), width)
         if told:
@@ -94,17 +94,17 @@ class Picture:
             yield _cropped(Text(printable(self.notice), _BOLD), width)
 
 
-def _headline(name: str, recent: Recent, width: int) -> Text:
+def _headline(name: str, live: LiveRun, width: int) -> Text:
     parts = []
-    if recent.steps:
-        parts.append(f"step {recent.steps[-1]:,}")
-        parts.append(counted(len(recent.steps), "record"))
-    if recent.pace is not None:
-        parts.append(f"{number(recent.pace, 3)} steps/s")
-    share = recent.notes.get("overhead", {}).get("share")
+    if live.records:
+        parts.append(f"step {live.store.last:,}")
+        parts.append(counted(live.records, "record"))
+    if live.pace is not None:
+        parts.append(f"{number(live.pace, 3)} steps/s")
+    share = live.notes.get("overhead", {}).get("share")
     if share is not None:
         parts.append(f"overhead {percent(share)} %")
-    sign, words, style = _how(recent)
+    sign, words, style = _how(live)
     end = Text(f"{sign} {words}", style)
     middle = Text("  ".join(["", *parts, ""]), no_wrap=True)
     room = max(8, width - middle.cell_len - end.cell_len)
@@ -113,24 +113,25 @@ def _headline(name: str, recent: Recent, width: int) -> Text:
     return _cropped(Text.assemble(head, middle, end), width)
 
 
-def _how(recent: Recent) -> tuple[str, str, str]:
-    if recent.ended:
+def _how(live: LiveRun) -> tuple[str, str, str]:
+    if live.store.ended:
         return "■", "ended", _BOLD
-    quiet = 0.0 if recent.heard is None else time.monotonic() - recent.heard
-    if not recent.steps:
+    quiet = 0.0 if live.heard is None else time.monotonic() - live.heard
+    if not live.records:
         return "○", "no record yet", _DIM
     if quiet > _QUIET:
         return "○", f"no record for {quiet:,.0f} s", VERMILION
     return "●", "live", GREEN
 
 
-def _global_norm(recent: Recent, width: int) -> Text:
+def _global_norm(live: LiveRun, width: int) -> Text:
     """Returns the norm of all gradients together, and the loss."""
-    if not recent.records:
+    if not len(live.store):
         return Text("")
-    last = recent.records[-1].found.totals
+    chunk, at = live.store.at(len(live.store) - 1)
+    last = chunk.totals_at(at)
     text = Text("global norm ", no_wrap=True)
-    norms, kinds = totals_history(recent, "global_norm")
+    norms, kinds = totals_history(live.store, "global_norm")
     kind = int(kinds[-1, 0])
     style = "none" if kind in (FINITE, ZERO) else MARKS[kind][1]
     text.append(number(last.get("global_norm"), 3), style)
@@ -139,7 +140,7 @@ def _global_norm(recent: Recent, width: int) -> Text:
         loss.append(f"  learning rate {number(last['learning_rate'], 3)}")
     room = min(_LONG_SPARK, width - text.cell_len - loss.cell_len - 1)
     if room >= _SPARK:
-        before = len(recent.steps) - len(norms)
+        before = live.records - len(norms)
         past = gathered(norms, kinds, room, before)
         text.append(" ")
         text.append_text(spark(past.levels[:, 0].tolist(), past.kinds[:, 0].tolist()))
@@ -147,7 +148,7 @@ def _global_norm(recent: Recent, width: int) -> Text:
     return _cropped(text, width)
 
 
-def _table(recent: Recent, lines: Sequence[Line], width: int) -> Table:
+def _table(live: LiveRun, lines: Sequence[Line], width: int) -> Table:
     wide, wider = width >= 50, width >= 64
     columns = [("norm", [number(line.norm, 3) for line in lines])]
     if wider:
@@ -162,7 +163,7 @@ def _table(recent: Recent, lines: Sequence[Line], width: int) -> Table:
     room = width - sum(sizes) - last - _GAP * (len(columns) + 2)
     name = min(_widest("layer", names), max(_NAME, room - 2 * _SPARK))
     curve = min(_LONG_SPARK, room - name)
-    sparks = _sparks(recent, lines, curve) if curve >= _SPARK else None
+    sparks = _sparks(live, lines, curve) if curve >= _SPARK else None
     if sparks is None:
         name = max(_NAME, room + _GAP)
     folded = fold(names, name)
@@ -208,9 +209,9 @@ def _style(head: str, line: Line) -> str:
     return "none"
 
 
-def _sparks(recent: Recent, lines: Sequence[Line], cells: int) -> list[Text]:
-    norms, kinds = history(recent, [line.name for line in lines])
-    past = gathered(norms, kinds, cells, len(recent.steps) - len(norms))
+def _sparks(live: LiveRun, lines: Sequence[Line], cells: int) -> list[Text]:
+    norms, kinds = history(live.store, [line.name for line in lines])
+    past = gathered(norms, kinds, cells, live.records - len(norms))
     levels, marks = past.levels.T.tolist(), past.kinds.T.tolist()
     return [spark(a, b) for a, b in zip(levels, marks, strict=True)]
 
@@ -223,18 +224,18 @@ def _left_out(lines: Sequence[Line], shown: Sequence[Line]) -> Text:
 
 
 def _findings(
-    recent: Recent, console: Console, width: int, height: int
+    live: LiveRun, console: Console, width: int, height: int
 ) -> list[RenderableType]:
     """Returns the findings, the first ones first, in at most a third of the height."""
-    if not recent.findings:
+    if not live.store.findings:
         return []
     room = max(2, height // 3)
-    each = 2 if 2 * len(recent.findings) < room else 1
+    each = 2 if 2 * len(live.store.findings) < room else 1
     found: list[RenderableType] = [
-        Text(counted(len(recent.findings), "finding"), _BOLD)
+        Text(counted(len(live.store.findings), "finding"), _BOLD)
     ]
-    for told, finding in enumerate(recent.findings):
-        left = len(recent.findings) - told
+    for told, finding in enumerate(live.store.findings):
+        left = len(live.store.findings) - told
         text = Text(f"▲ {finding_line(finding)}")
         text.stylize(f"bold {VERMILION}", 0, 2 + len(str(finding.get("symptom", ""))))
         rows = _in_rows(text, console, width, each)

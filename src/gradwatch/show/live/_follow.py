@@ -14,11 +14,11 @@ from rich.live import Live
 from rich.text import Text
 
 from ..._errors import GradwatchError, counted
-from ...record import Follower, open_run
+from ...record import open_run
 from .._format import printable
 from ._draw import Picture, showable
 from ._lines import finding_line
-from ._recent import Recent
+from ._live import LiveRun
 
 FASTEST = 2.0
 """Redraws a second: eyes need no more, and the training needs the processor."""
@@ -76,15 +76,17 @@ def follow(
             f"Received: {refresh!r}. Leave it out for {FASTEST:g}."
         )
     place = Path(path)
-    if once or place.is_file():
-        open_run(place)  # with its errors, where there is none
+    if place.is_file():
+        open_run(place)  # raises: it is no directory
     console = console or Console(highlight=False)
     run = _Followed(place)
     if once:
         while not run.look():
             pass
-        notice = run.notice if run.recent.steps else run.nothing
-        console.print(Picture(str(place), run.recent, notice, _tall(console)))
+        if not run.live.reader.ours:
+            open_run(place)  # raises, and says what is there instead
+        notice = run.notice if run.live.records else run.nothing
+        console.print(Picture(str(place), run.live, notice, _tall(console)))
         return "once"
     watched = console.is_terminal and not console.is_dumb_terminal
     seen = _Screen(console, run) if watched else _Lines(console, run)
@@ -96,15 +98,14 @@ class _Followed:
 
     def __init__(self, place: Path) -> None:
         self.place = place
-        self.recent = Recent()
+        self.live = LiveRun(place)
         self.notice = ""
-        self._follower = Follower(place)
         self._lost = False
         self._damage = ""
 
     @property
     def over(self) -> bool:
-        return self.recent.ended
+        return self.live.store.ended
 
     def look(self) -> bool:
         """Reads what is new, for a moment; returns whether that was all."""
@@ -112,19 +113,19 @@ class _Followed:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             try:
-                if self._follower.lost():
-                    self._follower, self.recent = self._follower.again(), Recent()
+                if self.live.reader.lost():
+                    self.live = LiveRun(self.place)
                     self._lost, self._damage = True, ""
-                everything = self._follower.tell(self.recent, 0.25)
+                everything = self.live.reader.read(0.25)
             except OSError as error:
                 trouble = f"{str(self.place)!r} cannot be read: {error.strerror}."
                 everything = True
         if said:
             self._damage = str(said[-1].message)
-        waiting = "" if self.recent.steps or self.over else self._waits_for
+        waiting = "" if self.live.records or self.over else self._waits_for
         self.notice = trouble or self._damage or waiting
         if everything:
-            self.recent.arrived()
+            self.live.arrived()
         return everything
 
     @property
@@ -179,15 +180,15 @@ class _Screen:
 
     def update(self) -> None:
         run = self._run
-        picture = Picture(str(run.place), run.recent, run.notice)
+        picture = Picture(str(run.place), run.live, run.notice)
         self._live.update(picture, refresh=True)
 
     def last(self, why: Why) -> None:
         """The screen of before is back: the last picture stays in it."""
         run = self._run
-        if run.recent.steps:
+        if run.live.records:
             tall = _tall(self._console)
-            picture = Picture(str(run.place), run.recent, run.notice, tall)
+            picture = Picture(str(run.place), run.live, run.notice, tall)
             self._console.print(picture)
         farewell = showable(_farewell(run, why), self._console.encoding)
         self._console.print(Text(farewell))
@@ -206,7 +207,7 @@ class _Lines:
     def __exit__(self, *error: object) -> None: ...
 
     def update(self) -> None:
-        for finding in self._run.recent.findings:
+        for finding in self._run.live.store.findings:
             line = finding_line(finding)
             if line not in self._told:  # also not when training went back
                 self._told.add(line)
@@ -227,17 +228,13 @@ def _tall(console: Console) -> int:
 
 
 def _farewell(run: _Followed, why: Why) -> str:
-    recent, name = run.recent, printable(str(run.place))
-    found = counted(len(recent.findings), "finding")
-    if why == "ended" and not recent.steps:
+    live, name = run.live, printable(str(run.place))
+    found = counted(len(live.store.findings), "finding")
+    if why == "ended" and not live.records:
         return f"{name}: the training ended; no step was recorded."
     if why == "ended":
-        return f"{name}: the training ended after step {_last(recent)}; {found}."
+        return f"{name}: the training ended after step {live.store.last:,}; {found}."
     how = "interrupted" if why == "interrupted" else "stopped looking"
-    if not recent.steps:
+    if not live.records:
         return f"{name}: {how}; no record was there yet."
-    return f"{name}: {how} at step {_last(recent)}; {found}."
-
-
-def _last(recent: Recent) -> str:
-    return f"{recent.steps[-1]:,}"
+    return f"{name}: {how} at step {live.store.last:,}; {found}."

@@ -10,10 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...diagnose import SYMPTOMS, Finding
+from ...record import TOTALS, Chunk, Layout, Store
+from ...summarise import is_blank
 from .._format import printable
+from ..charts import QUANTITIES
 from ..palette import GREEN, VERMILION
-from ._recent import ABSENT, FINITE, NAN, NEGINF, POSINF, ZERO, Kept, Recent
-from ._spark import MARKS
+from ._live import KEPT
+from ._spark import ABSENT, FINITE, MARKS, NAN, NEGINF, POSINF, ZERO
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,27 +51,33 @@ class Line:
     state: State
 
 
-def lines_of(recent: Recent) -> list[Line]:
+def lines_of(store: Store) -> list[Line]:
     """Returns the weights of the newest record; activations, if it has no weights."""
-    if not recent.records:
+    if not len(store):
         return []
-    newest = recent.records[-1]
-    blamed = _blamed(recent.findings)
-    own = _own(newest)
-    names = [newest.found.layout.names[at] for at in own]
-    _, kinds = history(recent, names)
+    chunk, at = store.at(len(store) - 1)
+    newest = slice(at, at + 1)
+    blamed = _blamed(store.findings)
+    own = _own(chunk.layout)
+    names = [chunk.layout.names[row] for row in own]
+    _, past = history(store, names)
+    now = norm_kinds(chunk, newest)[0]
+    ratios, known = QUANTITIES["update_ratio"].of(chunk, newest)
     lines = []
-    for place, (at, name) in enumerate(zip(own, names, strict=True)):
-        kind, worst = int(newest.kinds[at]), int(kinds[:, place].max())
+    for place, (row, name) in enumerate(zip(own, names, strict=True)):
+        kind, worst = int(now[row]), int(past[:, place].max())
+        counts = {
+            column: _value(chunk.column(column)[at, row]) for column, _ in _BAD.values()
+        }
         lines.append(
             Line(
                 place,
                 name,
-                _norm(newest, at, kind),
+                _norm(_value(chunk.column("norm")[at, row]), kind),
                 kind,
-                _value(newest.ratio, at),
-                _value(newest.columns["zeros"], at),
-                _state(newest, at, (kind, worst), _symptom(name, blamed)),
+                float(ratios[0, row]) if known is None or known[0, row] else None,
+                _value(chunk.column("zeros")[at, row]),
+                _state(counts, (kind, worst), _symptom(name, blamed)),
             )
         )
     return lines
@@ -79,36 +88,61 @@ def worst_first(lines: Sequence[Line]) -> list[Line]:
     return sorted(lines, key=lambda line: (line.state.rank, line.place))
 
 
+def norm_kinds(chunk: Chunk, rows: slice) -> NDArray[np.int_]:
+    """Returns what the norms of some steps are, of all their elements."""
+    norms = chunk.column("norm")[rows]
+    kinds = np.where(norms == 0, ZERO, FINITE)
+    kinds[is_blank(norms)] = ABSENT
+    for column, kind in (("neginf", NEGINF), ("posinf", POSINF), ("nan", NAN)):
+        kinds[chunk.column(column)[rows] > 0] = kind  # not measured is not more than 0
+    kinds[~np.isfinite(norms) & (kinds <= FINITE) & ~is_blank(norms)] = NAN
+    return kinds
+
+
 def history(
-    recent: Recent, names: Sequence[str]
+    store: Store, names: Sequence[str]
 ) -> tuple[NDArray[np.float64], NDArray[np.int_]]:
-    """Returns norms and what they are, `[records, lines]`, of what is kept.
+    """Returns norms and what they are, `[records, lines]`, of the newest records.
 
     A line that a record does not have was not measured there.
     """
-    shape = len(recent.records), len(names)
-    norms, kinds = np.ones(shape), np.full(shape, ABSENT)
-    known: Any = None
-    for row, kept in enumerate(recent.records):
-        layout = kept.found.layout
-        if layout is not known:
-            known = layout
-            where = {layout.names[at]: at for at in reversed(_own(kept))}
-            there = [to for to, name in enumerate(names) if name in where]
-            to = np.array(there, int)
-            source = np.array([where[names[at]] for at in there], int)
-        norms[row, to] = kept.columns["norm"].filled(1.0)[source]
-        kinds[row, to] = kept.kinds[source]
+    steps = store.steps[-KEPT:]
+    norms, kinds = (
+        np.ones((len(steps), len(names))),
+        np.full((len(steps), len(names)), ABSENT),
+    )
+    if not len(steps):
+        return norms, kinds
+    at = 0
+    for chunk, rows in store.between(steps[0], steps[-1]):
+        layout, count = chunk.layout, rows.stop - rows.start
+        where = {layout.names[row]: row for row in reversed(_own(layout))}
+        to = np.array([to for to, name in enumerate(names) if name in where], int)
+        source = np.array([where[names[each]] for each in to], int)
+        cells = np.ix_(np.arange(at, at + count), to)
+        found = chunk.column("norm")[rows][:, source]
+        norms[cells] = np.where(is_blank(found), 1.0, found)
+        kinds[cells] = norm_kinds(chunk, rows)[:, source]
+        at += count
     return norms, kinds
 
 
 def totals_history(
-    recent: Recent, name: str
+    store: Store, name: str
 ) -> tuple[NDArray[np.float64], NDArray[np.int_]]:
     """As `history`, of one number that is said of each step as a whole."""
-    found = [kept.found.totals.get(name) for kept in recent.records]
-    norms = np.array([[1.0 if v is None else v] for v in found], float)
-    kinds = np.array([[kind_of(v)] for v in found], int)
+    at = TOTALS.index(name)
+    values = [
+        float(number) if known else None
+        for chunk in store.chunks
+        for number, known in zip(
+            chunk.totals[at, : chunk.count],
+            chunk.measured[at, : chunk.count],
+            strict=True,
+        )
+    ][-KEPT:]
+    norms = np.array([[1.0 if value is None else value] for value in values], float)
+    kinds = np.array([[kind_of(value)] for value in values], int)
     return norms.reshape(-1, 1), kinds.reshape(-1, 1)
 
 
@@ -129,22 +163,21 @@ def finding_line(found: Mapping[str, Any]) -> str:
     return printable(f"{found.get('symptom', 'finding')} since step {since}")
 
 
-def _own(kept: Kept) -> list[int]:
-    kinds = kept.found.layout.kinds
+def _own(layout: Layout) -> list[int]:
     for kind in ("weight", "activation"):
-        own = [at for at, k in enumerate(kinds) if k == kind]
+        own = [row for row, k in enumerate(layout.kinds) if k == kind]
         if own:
             return own
     return []
 
 
-def _value(column: Any, at: int) -> float | None:
-    return None if np.ma.getmaskarray(column)[at] else float(column.data[at])
+def _value(number: np.float64) -> float | None:
+    return None if is_blank(np.asarray(number)) else float(number)
 
 
-def _norm(kept: Kept, at: int, kind: int) -> float | None:
+def _norm(norm: float | None, kind: int) -> float | None:
     odd = {NAN: np.nan, POSINF: np.inf, NEGINF: np.inf, ABSENT: None}
-    return odd[kind] if kind in odd else _value(kept.columns["norm"], at)
+    return odd.get(kind, norm)
 
 
 def _blamed(findings: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -161,12 +194,14 @@ def _symptom(name: str, blamed: Mapping[str, str]) -> str | None:
     return blamed.get(name, blamed.get(name.rpartition("/")[0]))
 
 
-def _state(kept: Kept, at: int, kinds: tuple[int, int], symptom: str | None) -> State:
+def _state(
+    counts: Mapping[str, float | None], kinds: tuple[int, int], symptom: str | None
+) -> State:
     """Returns how a line does, of which the norm is, and at worst was, of this kind."""
     now, worst = kinds
     if now in _BAD:
         column, word = _BAD[now]
-        count = _value(kept.columns[column], at)
+        count = counts[column]
         words = f"{count:,.0f} {word}" if count else word
         return State(0, "✖", words, MARKS[now][1])
     if symptom is not None:

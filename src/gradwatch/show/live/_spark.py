@@ -10,7 +10,12 @@ from numpy.typing import NDArray
 from rich.text import Text
 
 from ..palette import ALARM, BLUE, ORANGE, PURPLE
-from ._recent import ABSENT, FINITE, NAN, NEGINF, POSINF, ZERO
+
+ABSENT, ZERO, FINITE, NEGINF, POSINF, NAN = range(6)
+"""What a norm is; the larger, the worse, but for zeros, which are told by themselves.
+
+A gradient with one NaN has no other norm than NaN.
+"""
 
 BARS = "▁▂▃▄▅▆▇█"
 _LEAST = 1.0  # decades from the lowest bar to the highest, so that noise looks small

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...record import KINDS
+from ...record import KINDS, Store
 from ...summarise import BUCKETS, HIGHEST, LOWEST
 from ..charts import (
     CURVES,
     QUANTITIES,
     Quantity,
-    Table,
     curves,
     facts_of,
     heat,
@@ -37,17 +36,18 @@ def embedded(runs: Sequence[Told]) -> str:
     """Returns the numbers of these runs as text for a page."""
     arrays: dict[str, NDArray[Any]] = {}
     facts, spans = [], []
-    lines = sum(_lines(told.table) for told in runs)
+    lines = sum(_lines(told.store) for told in runs)
     count = max(24, _CELLS // max(1, lines))
     for place, told in enumerate(runs):
-        table = told.table
-        found = facts_of(told.name, table)
-        spans.append(_heats(f"{place}/", table, count, arrays))
+        store = told.store
+        findings = [finding.to_dict() for finding in told.findings]
+        found = facts_of(told.name, store, findings=findings)
+        spans.append(_heats(f"{place}/", store, count, arrays))
         found["records"] = int((arrays.get(f"{place}/steps/first", _NONE) >= 0).sum())
         found["notes"] = {}  # they stand in the page
         facts.append(found)
-        _curves(f"{place}/curves/", table, count, arrays)
-        _histograms(f"{place}/histograms/", table, len(runs), arrays)
+        _curves(f"{place}/curves/", store, count, arrays)
+        _histograms(f"{place}/histograms/", store, len(runs), arrays)
     whole = {
         "runs": facts,
         "spans": spans,
@@ -60,34 +60,34 @@ def embedded(runs: Sequence[Told]) -> str:
     return base64.b64encode(zlib.compress(data, 9)).decode()
 
 
-def _shown(table: Table) -> list[tuple[str, Quantity]]:
+def _shown(store: Store) -> list[tuple[str, Quantity]]:
     return [
         (kind, quantity)
         for kind in KINDS
-        if table.names(kind)
+        if store.names(kind)
         for quantity in QUANTITIES.values()
         if kind in quantity.kinds
     ]
 
 
-def _lines(table: Table) -> int:
+def _lines(store: Store) -> int:
     """Returns how many lines of numbers all heat maps have together.
 
     A count of what is not finite costs nothing: it is zero, or there are few.
     """
     return sum(
-        len(table.names(kind))
-        for kind, quantity in _shown(table)
+        len(store.names(kind))
+        for kind, quantity in _shown(store)
         if quantity.name != "nonfinite"
     )
 
 
 def _heats(
-    start: str, table: Table, count: int, arrays: dict[str, NDArray[Any]]
+    start: str, store: Store, count: int, arrays: dict[str, NDArray[Any]]
 ) -> dict[str, float]:
-    span = {"low": float(table.first), "high": float(table.last + 1)}
-    for kind, quantity in _shown(table):
-        found = heat(table, quantity, kind, count=count)
+    span = {"low": float(store.first), "high": float(store.last + 1)}
+    for kind, quantity in _shown(store):
+        found = heat(store, quantity, kind, count=count)
         span = {"low": float(found.low), "high": float(found.high)}
         arrays[f"{start}steps/first"] = found.first
         arrays[f"{start}steps/last"] = found.last
@@ -95,43 +95,42 @@ def _heats(
         arrays[f"{name}values"] = found.values
         arrays[f"{name}flags"] = found.flags
         if quantity.name == "nonfinite" and (found.flags & _ALARMS).any():
-            arrays[f"{start}bad/{kind}"] = _bad(table, kind, count, found.flags)
+            arrays[f"{start}bad/{kind}"] = _bad(store, kind, count, found.flags)
     return span
 
 
 def _bad(
-    table: Table, kind: str, count: int, flags: NDArray[np.uint8]
-) -> NDArray[np.float32]:
+    store: Store, kind: str, count: int, flags: NDArray[np.uint8]
+) -> NDArray[np.int64]:
     """Returns line, bucket and how many elements are what, for each cell with any."""
     cells = np.argwhere(flags & _ALARMS)
-    parts = [cells.astype(np.float64)]
+    parts = [cells.astype(np.int64)]
     for name in ("nan", "posinf", "neginf"):
         one = Quantity(name, name, "log", KINDS, "", column(name))
-        values = heat(table, one, kind, count=count).values
-        parts.append(np.nan_to_num(values[tuple(cells.T)])[:, None].astype(np.float64))
+        values = heat(store, one, kind, count=count).values
+        parts.append(np.nan_to_num(values[tuple(cells.T)])[:, None].astype(np.int64))
     return np.concatenate(parts, axis=1)
 
 
 def _curves(
-    start: str, table: Table, count: int, arrays: dict[str, NDArray[Any]]
+    start: str, store: Store, count: int, arrays: dict[str, NDArray[Any]]
 ) -> None:
-    found = curves(table, count=max(count, 600))
-    for name in ("first", "last", "flags", "updates", "clipped", "skipped"):
+    found = curves(store, count=max(count, 600))
+    for name in ("first", "last", "low", "high", "flags"):
         arrays[start + name] = getattr(found, name)
-    with np.errstate(over="ignore"):  # to infinity, which the flags tell from a NaN
-        for name in ("low", "high"):
-            arrays[start + name] = getattr(found, name).astype(np.float32)
+    for name in ("updates", "clipped", "skipped"):
+        arrays[start + name] = getattr(found, name)
 
 
 def _histograms(
-    start: str, table: Table, runs: int, arrays: dict[str, NDArray[Any]]
+    start: str, store: Store, runs: int, arrays: dict[str, NDArray[Any]]
 ) -> None:
-    names = table.names("weight")
+    names = store.names("weight")
     if not names:
         return
     most = _COUNTS // (runs * BUCKETS * len(names))
     every = {
-        name: histograms(table, name, count=max(4, min(most, 60))) for name in names
+        name: histograms(store, name, count=max(4, min(most, 60))) for name in names
     }
     steps = max((steps for steps, _ in every.values()), key=len)
     counts = np.zeros((len(names), len(steps), BUCKETS), np.int32)

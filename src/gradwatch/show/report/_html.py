@@ -6,21 +6,19 @@ import base64
 import hashlib
 from collections.abc import Iterator, Sequence
 from html import escape
-from pathlib import Path
 
 from ..._errors import counted
 from ...diagnose import SYMPTOMS, Finding
 from .._format import number, percent, printable
+from ..static import SCRIPT, STYLE
 from ._embed import embedded
 from ._told import HEADS, Layer, Told, seen
-
-_STATIC = Path(__file__).parents[1] / "static"
 
 
 def html(runs: Sequence[Told], title: str) -> str:
     """Returns the page. It loads nothing, and every word in it is escaped."""
-    script = (_STATIC / "report.js").read_text(encoding="utf-8")
-    style = (_STATIC / "report.css").read_text(encoding="utf-8")
+    script = SCRIPT.read_text(encoding="utf-8")
+    style = STYLE.read_text(encoding="utf-8")
     return "\n".join(_page(runs, title, script, style)) + "\n"
 
 
@@ -59,7 +57,7 @@ def _page(runs: Sequence[Told], title: str, script: str, style: str) -> Iterator
         f'<script type="application/octet-stream" id="gradwatch-data">'
         f"{embedded(runs)}</script>"
     )
-    yield f"<script>{script}</script>\n</body>\n</html>"
+    yield f'<script type="module">{script}</script>\n</body>\n</html>'
 
 
 def _verdict(runs: Sequence[Told]) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +11,9 @@ from numpy.typing import NDArray
 from ..._errors import counted
 from ...diagnose import Finding, judged, too_few
 from ...diagnose._rules._rule import PATIENCE
-from ...record import Follower, open_run
+from ...record import Run, Store
 from .._format import number
-from ..charts import QUANTITIES, Table, curves
+from ..charts import QUANTITIES, curves
 
 HEADS = (
     *("first norm", "last norm", "largest", "update ratio", "% zero"),
@@ -53,7 +51,7 @@ class Told:
 
     Attributes:
         name: What it is called in the report.
-        table: Its numbers.
+        store: Its numbers.
         findings: What is wrong with it.
         trained: What was trained, in words.
         cost: What watching cost, in words.
@@ -63,7 +61,7 @@ class Told:
     """
 
     name: str
-    table: Table
+    store: Store
     findings: tuple[Finding, ...]
     trained: dict[str, str]
     cost: str
@@ -73,32 +71,27 @@ class Told:
     @property
     def enough(self) -> bool:
         """Whether there are steps enough to say that nothing is wrong."""
-        return bool(self.findings) or len(self.table) >= PATIENCE
+        return bool(self.findings) or len(self.store) >= PATIENCE
 
     @property
     def nothing(self) -> str:
         """What is said of a run without findings."""
         if self.enough:
             return "Nothing was found to be wrong."
-        return too_few(len(self.table))
+        return too_few(len(self.store))
 
 
-def told_of(directory: str | os.PathLike[str], name: str) -> Told:
-    """Returns what there is to tell of the run in a directory.
+def told_of(run: Run, name: str) -> Told:
+    """Returns what there is to tell of a run.
 
     Findings are those that the monitor wrote. A run without any is judged now: it may
     be of a version that had no rules yet.
     """
-    run = open_run(directory)  # with its errors, where there is no run
-    table = Table()
-    Follower(Path(directory)).tell(table)
-    recorded = bool(table.findings)
-    if not recorded:
-        table.findings = [found.to_dict() for found in judged(run)]
-    findings = tuple(Finding.from_dict(found) for found in table.findings)
-    trained, cost = _trained(table), _cost(table.notes.get("overhead"))
+    store, recorded = run.store, bool(run.findings)
+    findings = tuple(Finding.from_dict(kept) for kept in run.findings) or judged(run)
+    trained, cost = _trained(store), _cost(store.notes.get("overhead"))
     trained["judged"] = "while it trained" if recorded else "now, for this report"
-    return Told(name, table, findings, trained, cost, _layers(table), recorded)
+    return Told(name, store, findings, trained, cost, _layers(store), recorded)
 
 
 def seen(finding: Finding) -> str:
@@ -115,42 +108,42 @@ def _short(value: float | str) -> str:
     return f"{int(value):,}" if whole else number(value, 3)
 
 
-def _trained(table: Table) -> dict[str, str]:
-    facts = table.notes.get("run", {})
+def _trained(store: Store) -> dict[str, str]:
+    facts = store.notes.get("run", {})
     parameters = facts.get("parameters")
     keras = f", Keras {facts['keras']}" if "keras" in facts else ""
-    rate = _clipped(table)
+    rate = _clipped(store)
     found = {
         "model": str(facts.get("model", "—")),
         "parameters": f"{parameters:,}" if parameters else "—",
         "optimizer": ", ".join(facts.get("optimizers", ())) or "—",
         "backend": f"{facts.get('backend', '—')}{keras}",
-        "recorded": _recorded(table),
-        "watched": _watched(table),
+        "recorded": _recorded(store),
+        "watched": _watched(store),
     }
     if rate is not None:
         found["clipped"] = f"{100 * rate:.0f} % of the recorded updates"
-    lost = table.notes.get("dropped", {}).get("count")
+    lost = store.notes.get("dropped", {}).get("count")
     if lost:
         found["not written"] = f"{lost:,} records: the disk failed"
     return found
 
 
-def _recorded(table: Table) -> str:
-    steps = counted(len(table), "step")
-    if len(table) == 1:
-        return f"{steps}, number {table.first:,}"
-    return f"{steps}, {table.first:,} to {table.last:,}" if len(table) else steps
+def _recorded(store: Store) -> str:
+    steps = counted(len(store), "step")
+    if len(store) == 1:
+        return f"{steps}, number {store.first:,}"
+    return f"{steps}, {store.first:,} to {store.last:,}" if len(store) else steps
 
 
-def _watched(table: Table) -> str:
-    weights, activations = len(table.names("weight")), len(table.names("activation"))
+def _watched(store: Store) -> str:
+    weights, activations = len(store.names("weight")), len(store.names("activation"))
     more = f", {activations:,} activations" if activations else ""
     return f"{weights:,} weights{more}"
 
 
-def _clipped(table: Table) -> float | None:
-    found = curves(table, count=1)
+def _clipped(store: Store) -> float | None:
+    found = curves(store, count=1)
     updates = int(found.updates.sum())
     return float(found.clipped.sum()) / updates if updates else None
 
@@ -172,13 +165,13 @@ def _cost(overhead: dict[str, Any] | None) -> str:
     return f"{words}{' so far' if overhead.get('so_far') else ''}."
 
 
-def _layers(table: Table) -> tuple[Layer, ...]:
+def _layers(store: Store) -> tuple[Layer, ...]:
     norms, ratios, zeros = (
-        _column(table, name) for name in ("norm", "update_ratio", "zeros")
+        _column(store, name) for name in ("norm", "update_ratio", "zeros")
     )
-    bad = _column(table, "nonfinite")
+    bad = _column(store, "nonfinite")
     found = []
-    for line, name in enumerate(table.names("weight")):
+    for line, name in enumerate(store.names("weight")):
         with np.errstate(all="ignore"):
             own = norms[:, line][np.isfinite(norms[:, line])]
             moved = ratios[:, line][np.isfinite(ratios[:, line])]
@@ -197,15 +190,15 @@ def _layers(table: Table) -> tuple[Layer, ...]:
     return tuple(found)
 
 
-def _column(table: Table, name: str) -> NDArray[np.float32]:
+def _column(store: Store, name: str) -> NDArray[np.float64]:
     """Returns a quantity of the weights at each step; NaN where not measured."""
-    found = np.full((len(table), len(table.names("weight"))), np.nan, np.float32)
+    found = np.full((len(store), len(store.names("weight"))), np.nan, np.float64)
     at = 0
-    for chunk in table.chunks:
+    for chunk in store.chunks:
         numbers, measured = QUANTITIES[name].of(chunk, slice(0, chunk.count))
         if measured is not None:
-            numbers = np.where(measured, numbers, np.float32(np.nan))
-        to, source = table.places(chunk.layout, "weight")
+            numbers = np.where(measured, numbers, np.nan)
+        to, source = store.rows_of(chunk.layout, "weight")
         rows = slice(at, at + chunk.count)
         if to is None:
             found[rows] = numbers

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._errors import GradwatchError, quoted
-from ...record import Run
+from ...record import Run, open_run
 from ..charts import plain
 from ._html import html
 from ._markdown import markdown
@@ -116,7 +116,8 @@ def _told(runs: Runs) -> list[Told]:
         )
     places = [Path(r.directory if isinstance(r, Run) else r) for r in runs]
     names = _names([Path(os.path.abspath(place)) for place in places])
-    return [told_of(place, name) for place, name in zip(places, names, strict=True)]
+    opened = [each if isinstance(each, Run) else open_run(each) for each in runs]
+    return [told_of(run, name) for run, name in zip(opened, names, strict=True)]
 
 
 def _names(places: Sequence[Path]) -> list[str]:
@@ -138,12 +139,12 @@ def _json(runs: Sequence[Told], title: str) -> Any:
                 {
                     "name": told.name,
                     "steps": {
-                        "records": len(told.table),
-                        "first": told.table.first,
-                        "last": told.table.last,
+                        "records": len(told.store),
+                        "first": told.store.first,
+                        "last": told.store.last,
                     },
-                    "trained": told.table.notes.get("run", {}),
-                    "overhead": told.table.notes.get("overhead"),
+                    "trained": told.store.notes.get("run", {}),
+                    "overhead": told.store.notes.get("overhead"),
                     "enough_to_judge": told.enough,
                     "findings": [
                         {**found.to_dict(), "text": str(found), "page": found.page}

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from ..._errors import GradwatchError
 from ...diagnose import Finding, evidence_of
-from ...record import TOTALS, Run
+from ...record import TOTALS, Run, Store
 from ...summarise import Row
 from .._fold import middle
 from .._format import printable
 from .._plot import needs_matplotlib, theme_named
 from .._plot import plot_flow as _plot_flow
-from ..charts import QUANTITIES, Table, table_of
+from ..charts import QUANTITIES
 from ..palette import ThemeName
 from ._chosen import Names, check_recorded, lines_of, quantity_of
 from ._rows import nearest, rows_at
@@ -32,8 +32,8 @@ def plot_run(
     """Returns the figure of `Run.plot`."""
     colours = theme_named(theme)
     asked = quantity_of(quantity, kind)
-    table = table_of(run)
-    check_recorded(table, run.directory)
+    check_recorded(run)
+    store = run.store
     with needs_matplotlib():
         from ._heat import draw_heat, seen
         from ._lines import draw_lines, draw_totals
@@ -43,13 +43,13 @@ def plot_run(
                 f"`names` must be left out for {quantity!r}, which is of the step as a "
                 f"whole. Received: {names!r}."
             )
-        _check_measured(table, quantity)
-        return draw_totals(table, quantity, _title(quantity, run), colours)
-    lines = lines_of(table, kind, names)
-    shown = seen(table, asked, kind, lines)
+        _check_measured(store, quantity)
+        return draw_totals(store, quantity, _title(quantity, run), colours)
+    lines = lines_of(store, kind, names)
+    shown = seen(store, asked, kind, lines)
     title = _title(_words(asked.label, kind), run)
     draw = draw_lines if len(lines) <= LINES else draw_heat
-    return draw(table, shown, title, colours)
+    return draw(store, shown, title, colours)
 
 
 def plot_run_flow(
@@ -57,13 +57,13 @@ def plot_run_flow(
 ) -> Figure:
     """Returns the figure of `Run.plot_flow`."""
     theme_named(theme)
-    table = table_of(run)
-    check_recorded(table, run.directory)
+    check_recorded(run)
+    store = run.store
     index = nearest(run, step)
-    kinds = tuple(k for k in ("weight", "activation") if table.names(k))
-    rows = rows_at(table, index, kinds)
+    kinds = tuple(k for k in ("weight", "activation") if store.names(k))
+    rows = rows_at(store, index, kinds)
     if names is not None:
-        rows = _only(table, rows, kinds, names)
+        rows = _only(store, rows, kinds, names)
     found = int(run.steps[index])
     away = "" if step in (None, found) else f", the recorded step nearest to {step:,}"
     title = f"Gradient flow of {_short(run)} at step {found:,}{away}"
@@ -73,7 +73,7 @@ def plot_run_flow(
 def plot_run_histogram(run: Run, name: str, *, theme: ThemeName) -> Figure:
     """Returns the figure of `Run.plot_histogram`."""
     colours = theme_named(theme)
-    check_recorded(table_of(run), run.directory)
+    check_recorded(run)
     series = run[name]
     if series.kind != "weight":
         raise GradwatchError(
@@ -99,20 +99,20 @@ def plot_finding(finding: Finding, run: Run, *, theme: ThemeName) -> Figure:
         GradwatchError: If the run has no recorded step.
     """
     colours = theme_named(theme)
-    check_recorded(table_of(run), run.directory)
+    check_recorded(run)
     with needs_matplotlib():
         from ._finding import draw_finding
     return draw_finding(finding, evidence_of(finding, run), colours)
 
 
 def _only(
-    table: Table, rows: list[Row], kinds: tuple[str, ...], names: Names
+    store: Store, rows: list[Row], kinds: tuple[str, ...], names: Names
 ) -> list[Row]:
-    known = {kind: table.names(kind) for kind in kinds}
+    known = {kind: store.names(kind) for kind in kinds}
     found, failed = [], None
     for kind in kinds:
         try:
-            chosen = {known[kind][line] for line in lines_of(table, kind, names)}
+            chosen = {known[kind][line] for line in lines_of(store, kind, names)}
         except GradwatchError as error:
             failed = error
             continue
@@ -122,9 +122,9 @@ def _only(
     return found
 
 
-def _check_measured(table: Table, name: str) -> None:
+def _check_measured(store: Store, name: str) -> None:
     at = TOTALS.index(name)
-    if not any(chunk.measured[at].any() for chunk in table.chunks):
+    if not any(chunk.measured[at].any() for chunk in store.chunks):
         raise GradwatchError(
             f"`quantity` must be one that was measured. Received: {name!r}, which this "
             f"run has not. There are {', '.join(map(repr, QUANTITIES))} as well."

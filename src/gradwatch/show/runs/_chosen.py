@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from ..._errors import AddressError, GradwatchError, closest, counted, quoted
-from ...record import KINDS
-from ..charts import CURVES, QUANTITIES, Quantity, Table
+from ...record import KINDS, Run, Store
+from ..charts import CURVES, QUANTITIES, Quantity
 
 Names = str | re.Pattern[str] | Sequence["str | re.Pattern[str]"] | None
 """An address, a last part or a layer of some, a glob, a regular expression, a list."""
@@ -17,17 +17,17 @@ TOTALS = tuple(name for name in CURVES if name not in QUANTITIES)
 """What is known of a step as a whole only."""
 
 
-def check_recorded(table: Table, directory: object) -> None:
+def check_recorded(run: Run) -> None:
     """Raises where there is nothing to draw.
 
     Raises:
         GradwatchError: If no step was recorded.
     """
-    if not len(table):
+    if not len(run.steps):
         raise GradwatchError(
             "A picture needs at least one recorded step. Received: "
-            f"{str(directory)!r}, which has none yet. Train for a step that is due, "
-            "then `run.refresh()`."
+            f"{str(run.directory)!r}, which has none yet. Train for a step that is "
+            "due, then `run.refresh()`."
         )
 
 
@@ -62,16 +62,16 @@ def quantity_of(name: str, kind: str) -> Quantity | None:
     return quantity
 
 
-def lines_of(table: Table, kind: str, names: Names) -> list[int]:
+def lines_of(store: Store, kind: str, names: Names) -> list[int]:
     """Returns which lines of a kind the names stand for, along depth.
 
     Raises:
         AddressError: If a name stands for none.
         GradwatchError: If nothing of that kind was recorded.
     """
-    known = table.names(kind)
+    known = store.names(kind)
     if not known:
-        others = [other for other in KINDS if table.names(other)]
+        others = [other for other in KINDS if store.names(other)]
         raise GradwatchError(
             f"`kind` must be one that was recorded. Received: {kind!r}; this run has "
             f"{quoted(others)}. `GradientMonitor(…, activations=True)` records "

@@ -32,7 +32,7 @@ _LETTER = 0.095  # inches of a letter of the title
 
 def draw_finding(finding: Finding, seen: Sequence[Evidence], theme: Theme) -> Figure:
     """Returns the figure of a finding."""
-    tall = max((len(e.lines) for e in seen if e.side.over == "depth"), default=0)
+    tall = max((len(e.lines) for e in seen if e.panel.over == "depth"), default=0)
     height = 4.4 if tall <= 14 else min(8.0, 1.8 + 0.19 * tall)
     width = 9.5 if len(seen) < 2 else 12.0
     with new_figure(width, height, theme) as figure:
@@ -43,7 +43,7 @@ def draw_finding(finding: Finding, seen: Sequence[Evidence], theme: Theme) -> Fi
         else:
             axes = figure.subplots(1, len(seen), squeeze=False)[0]
         for ax, found in zip(axes, seen, strict=True):
-            draw = _draw_depth if found.side.over == "depth" else _draw_course
+            draw = _draw_depth if found.panel.over == "depth" else _draw_course
             for handle in draw(ax, found, finding, theme):
                 handles[str(handle.get_label())] = handle
         taken = sum(0.6 + 0.065 * len(label) for label in handles)
@@ -106,20 +106,24 @@ def _draw_course(
     first, last = float(found.steps[0]), float(found.steps[-1])
     room = max((last - first) * 0.015, 0.5)
     steps_axis(ax, first - room, last + room)
-    limits = [end for zone in found.side.sick for end in zone if 0 < end < math.inf]
+    limits = [end for zone in found.zones for end in zone if 0 < end < math.inf]
     value_axis(
-        ax, found.side.scale, [np.array([*line.values, *limits]) for line in lines]
+        ax, found.panel.scale, [np.array([*line.values, *limits]) for line in lines]
     )
     handles = _zones(ax, found, "y", theme) + draw_signs(ax, lines, theme)
     finish(ax)
     if not lines:
-        words = "this run holds none of these numbers"
-        style: dict[str, Any] = {"color": theme.muted, "ha": "center"}
-        ax.text(0.5, 0.5, words, transform=ax.transAxes, **style)
-    ax.set_ylabel(found.side.label)
+        _say(ax, "this run holds none of these numbers", theme)
+    ax.set_ylabel(found.panel.label)
     if len(lines) > 1 or (lines and within(lines[0].name, finding.addresses)):
         name_lines(ax, drawn, [line.name for line in lines])
     return handles + _when(ax, finding, theme)
+
+
+def _say(ax: Axes, words: str, theme: Theme) -> None:
+    """Writes in the middle of axes that have nothing to show."""
+    style: dict[str, Any] = {"color": theme.muted, "ha": "center"}
+    ax.text(0.5, 0.5, words, transform=ax.transAxes, **style)
 
 
 def _when(ax: Axes, finding: Finding, theme: Theme) -> list[Any]:
@@ -141,14 +145,14 @@ def _zones(ax: Axes, found: Evidence, axis: str, theme: Theme) -> list[Any]:
     low, high = ax.get_ylim() if axis == "y" else ax.get_xlim()
     draw = ax.axhspan if axis == "y" else ax.axvspan
     rule = ax.axhline if axis == "y" else ax.axvline
-    for start, stop in found.side.sick:
+    for start, stop in found.zones:
         ends = max(start, low), min(stop, high)
         if ends[0] < ends[1]:
             draw(*ends, color=theme.sick, alpha=0.14, lw=0, zorder=0)
         for limit in (start, stop):
             if low < limit < high:
                 rule(limit, color=theme.sick, lw=1, alpha=0.7, zorder=1)
-    if not found.side.sick:
+    if not found.zones:
         return []
     return [Patch(facecolor=theme.sick, alpha=0.25, label="not healthy")]
 
@@ -160,7 +164,7 @@ def _draw_depth(ax: Axes, found: Evidence, finding: Finding, theme: Theme) -> li
     guilty = np.array([within(name, finding.addresses) for name in names], bool)
     places = np.arange(len(names))
     there = np.isfinite(values) & (values > 0)
-    limits = [end for zone in found.side.sick for end in zone if 0 < end < math.inf]
+    limits = [end for zone in found.zones for end in zone if 0 < end < math.inf]
     low, high = _ends([*values[there], *limits])
     ax.set_xscale("log")
     ax.set_xlim(low, high)
@@ -189,7 +193,7 @@ def _draw_depth(ax: Axes, found: Evidence, finding: Finding, theme: Theme) -> li
     ax.grid(axis="x", color=palette.FAINT, linewidth=0.6)
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.tick_params(length=0)
-    ax.set_xlabel(f"{found.side.label}, at step {int(found.steps[0]):,}")
+    ax.set_xlabel(f"{found.panel.label}, at step {int(found.steps[0]):,}")
     return handles
 
 
@@ -233,9 +237,10 @@ def _ends(values: Sequence[float]) -> tuple[float, float]:
 
 def _draw_share(ax: Axes, finding: Finding, theme: Theme) -> None:
     """Draws a finding that is one share, as of rows that never moved."""
-    share = next(
-        (float(v) for v in finding.evidence.values() if isinstance(v, float | int)), 0.0
-    )
+    if finding.measured is None or finding.measured.value is None:
+        _say(ax, "what was measured is not known of this finding", theme)
+        return
+    share = finding.measured.value
     ax.barh([0], [1 - share], color=theme.hues[0], height=0.5)
     ax.barh([0], [share], left=[1 - share], color=theme.sick, alpha=0.55, height=0.5)
     ax.set(xlim=(0, 1), ylim=(-1, 1), yticks=[])

@@ -14,9 +14,10 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from numpy.typing import NDArray
 
+from ...record import Store
 from .._figure import new_figure
 from .._flow_axis import powers_of_ten
-from ..charts import MEASURED, NAN, NEGINF, POSINF, Heat, Quantity, Table, heat
+from ..charts import MEASURED, NAN, NEGINF, POSINF, Heat, Quantity, heat
 from ..palette import Theme
 from ._axes import (
     WIDTH,
@@ -77,10 +78,10 @@ def columns_for(steps: NDArray[np.int64], most: int = COLUMNS) -> int:
     return max(1, min(most, len(steps), max(whole, _FEWEST)))
 
 
-def seen(table: Table, quantity: Quantity, kind: str, lines: list[int]) -> Seen:
+def seen(store: Store, quantity: Quantity, kind: str, lines: list[int]) -> Seen:
     """Returns what a picture of these lines shows."""
-    known = table.names(kind)
-    found = heat(table, quantity, kind, count=columns_for(table.steps))
+    known = store.names(kind)
+    found = heat(store, quantity, kind, count=columns_for(store.steps))
     own = Heat(
         found.low,
         found.high,
@@ -92,9 +93,9 @@ def seen(table: Table, quantity: Quantity, kind: str, lines: list[int]) -> Seen:
     return Seen(quantity, [known[line] for line in lines], own)
 
 
-def draw_heat(table: Table, shown: Seen, title: str, theme: Theme) -> Figure:
+def draw_heat(store: Store, shown: Seen, title: str, theme: Theme) -> Figure:
     """Returns the figure."""
-    marks, left_out = marks_of(table.findings, shown.names)
+    marks, left_out = marks_of(store.findings, shown.names)
     with new_figure(WIDTH, rows_height(len(shown.names)), theme) as figure:
         ax = figure.add_subplot()
         image = _paint(ax, shown, theme)
@@ -128,7 +129,7 @@ def said(shown: Seen) -> str:
     return f"{shown.quantity.meaning}{worst}"
 
 
-def limits(quantity: Quantity, values: NDArray[np.float32]) -> tuple[float, float]:
+def limits(quantity: Quantity, values: NDArray[np.float64]) -> tuple[float, float]:
     """Returns the ends of the scale; at least two powers of ten of logarithms."""
     if quantity.scale == "share":
         return 0.0, 1.0

@@ -14,12 +14,13 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from matplotlib.transforms import offset_copy
 from numpy.typing import NDArray
 
+from ...record import Store
 from .. import palette
 from .._figure import new_figure
 from .._flow_axis import powers_of_ten
 from .._fold import fold
 from .._format import printable
-from ..charts import MEASURED, NAN, NEGINF, POSINF, Table, curves
+from ..charts import MEASURED, NAN, NEGINF, POSINF, curves
 from ..charts._totals import CURVES
 from ..palette import Theme
 from ._axes import WIDTH, badges, head, legend, steps_axis
@@ -54,7 +55,7 @@ class Line:
     flags: NDArray[np.uint8]
 
 
-def draw_lines(table: Table, shown: Seen, title: str, theme: Theme) -> Figure:
+def draw_lines(store: Store, shown: Seen, title: str, theme: Theme) -> Figure:
     """Returns the figure of a few lines of a heat map."""
     there = shown.heat.first >= 0
     steps = shown.heat.last[there].astype(np.float64)
@@ -64,19 +65,19 @@ def draw_lines(table: Table, shown: Seen, title: str, theme: Theme) -> Figure:
             shown.names, shown.heat.values, shown.heat.flags, strict=True
         )
     ]
-    marks, left_out = marks_of(table.findings, shown.names)
+    marks, left_out = marks_of(store.findings, shown.names)
     label = shown.quantity.label.replace("% ", "share ")
     text = Text(title, said(shown).replace("column", "point"), label)
     return draw(lines, text, shown.quantity.scale, (marks, left_out), theme)
 
 
-def draw_totals(table: Table, name: str, title: str, theme: Theme) -> Figure:
+def draw_totals(store: Store, name: str, title: str, theme: Theme) -> Figure:
     """Returns the figure of something that is said of each step as a whole.
 
     Raises:
         ValueError: If it was not measured at any step.
     """
-    found = curves(table, count=720)
+    found = curves(store, count=720)
     at = CURVES.index(name)
     there = (found.first >= 0) & ((found.flags[at] & MEASURED) != 0)
     line = Line(
@@ -90,7 +91,7 @@ def draw_totals(table: Table, name: str, title: str, theme: Theme) -> Figure:
     many = int((found.last - found.first).max()) > 0
     worst = " Of each point, the largest; NaN and ∞ come first." if many else ""
     text = Text(title, f"Of the step as a whole.{worst}", _SUMS[name])
-    marks = marks_of(table.findings, ())
+    marks = marks_of(store.findings, ())
     return draw([line], text, "log" if log else "linear", marks, theme)
 
 

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..._errors import GradwatchError
-from ...record import Run
+from ...record import Run, Store
 from ...summarise import Row, is_blank
-from ..charts import Table
 
 _NUMBERS = ("norm", "mean", "std", "min", "max", "mean_abs", "zeros", "underflow")
 _COUNTS = ("nan", "posinf", "neginf")
@@ -36,13 +35,13 @@ def nearest(run: Run, step: Any) -> int:
     return int(np.argmin(np.abs(run.steps - int(step))))
 
 
-def rows_at(table: Table, index: int, kinds: tuple[str, ...]) -> list[Row]:
+def rows_at(store: Store, index: int, kinds: tuple[str, ...]) -> list[Row]:
     """Returns the rows of a recorded step, along the depth of the model.
 
     Weights that were watched and have no gradient at this step are among them.
     """
-    chunk, at = table.at(index)
-    facts: dict[str, Any] = table.notes.get("model", {}).get("weights", {})
+    chunk, at = store.at(index)
+    facts: dict[str, Any] = store.notes.get("model", {}).get("weights", {})
     lines = {
         (kind, name): line
         for line, (kind, name) in enumerate(
@@ -51,7 +50,7 @@ def rows_at(table: Table, index: int, kinds: tuple[str, ...]) -> list[Row]:
     }
     found = []
     for kind in kinds:
-        names = [*table.names(kind)]
+        names = [*store.names(kind)]
         if kind == "weight":
             names += [n for n, f in facts.items() if n not in names and _missed(f)]
         for name in names:
@@ -94,10 +93,10 @@ def _shape(name: str, facts: dict[str, Any]) -> tuple[int, ...]:
     return (1,) if name.endswith(_VECTORS) else (1, 1)
 
 
-def _number(value: np.float32) -> float | None:
+def _number(value: np.float64) -> float | None:
     return None if is_blank(np.array([value])).any() else float(value)
 
 
-def _count(value: np.float32) -> int | None:
+def _count(value: np.float64) -> int | None:
     known = _number(value)
     return None if known is None or math.isnan(known) else int(known)

@@ -1,0 +1,286 @@
+"""The reader of a run: from event files to a column store, once or again and again.
+
+`open_run` reads to the end and is done. A live view calls the same reader again: what
+was read once is not read again.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._errors import counted, quoted
+from ._codec import PLUGIN, Counts, Decoded, Meta, decode, metadata
+from ._error import RunError
+from ._framing import OVERHEAD, TornError, unframe
+from ._protos import protos
+from ._store import Store
+
+_SLICE = 16 * 2**20  # bytes that are read at once
+_MARK = f"{PLUGIN}/".encode()
+_SMALL = 256  # bytes: an event that starts a session has no more
+
+
+class _Span(NamedTuple):
+    """The bytes of a record in its file."""
+
+    path: Path
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class CountsInFile:
+    """Histograms that stay in the event file: they are most of it."""
+
+    span: _Span
+    tag: str
+    known: dict[str, Meta]
+
+    def read(self) -> NDArray[np.int64]:
+        """Returns the counts, `[rows, BUCKETS]`."""
+        with self.span.path.open("rb") as file:
+            file.seek(self.span.offset)
+            [record] = unframe(file.read(self.span.length))
+        decoded = decode(protos().Event.FromString(record), self.known)
+        if decoded.histograms is None or decoded.histograms[0] != self.tag:
+            raise OSError(f"'{self.span.path}' has changed.")
+        return decoded.histograms[1].read()
+
+
+@dataclass(slots=True)
+class _File:
+    """What was read of one event file.
+
+    Attributes:
+        offset: Where the next record begins.
+        damaged: Whether nothing more can be read.
+        ours: Whether it holds anything of a run; other programs' files do not.
+        start: A start of a session that is heeded once the file is known to be ours.
+        known: The metadata of the tags.
+    """
+
+    offset: int = 0
+    damaged: bool = False
+    ours: bool = False
+    start: int | None = None
+    known: dict[str, Meta] = field(default_factory=dict)
+
+
+class Reader:
+    """Reads the event files of a directory into a store, and later what is new.
+
+    Example:
+    >>> from gradwatch.record import Layout, Record, RunWriter
+    >>> from gradwatch.summarise import COLUMNS, blank
+    >>> layout = Layout(("a",), ("weight",), (6,))
+    >>> row = blank((1, len(COLUMNS)))
+    >>> reader = Reader("runs/f")
+    >>> with RunWriter("runs/f") as writer:
+    ...     for step in range(2):
+    ...         writer.write(Record(step, layout, row, None, {}))
+    ...         everything = reader.read()
+    ...         print(reader.store.steps.tolist())
+    [0]
+    [0, 1]
+
+    Args:
+        directory: The directory of the run. It need not exist yet.
+        window: Number of the newest records to keep at least; all without.
+        hold: Whether histograms are kept in memory, so that they can be read when the
+            files are gone. A live view leaves them in the file.
+
+    Attributes:
+        directory: The directory of the run.
+        store: What was read.
+    """
+
+    def __init__(
+        self, directory: str | Path, *, window: int | None = None, hold: bool = False
+    ) -> None:
+        self.directory = Path(directory)
+        self.store = Store(window)
+        self._window, self._hold = window, hold
+        self._files: dict[Path, _File] = {}
+
+    @property
+    def ours(self) -> bool:
+        """Whether anything of a run was met."""
+        return any(file.ours for file in self._files.values())
+
+    @property
+    def waiting(self) -> int:
+        """Number of bytes that were not read."""
+        sizes = _sizes(self.directory)
+        read = sum(self._files[path].offset for path in sizes if path in self._files)
+        damaged = sum(
+            sizes[path] - file.offset
+            for path, file in self._files.items()
+            if file.damaged and path in sizes
+        )
+        return sum(sizes.values()) - read - damaged
+
+    @property
+    def done(self) -> int:
+        """Number of bytes that were read."""
+        return sum(file.offset for file in self._files.values())
+
+    def again(self) -> Reader:
+        """Returns a reader of the same directory that has read nothing yet."""
+        return Reader(self.directory, window=self._window, hold=self._hold)
+
+    def lost(self) -> bool:
+        """Tells whether a file that was read is gone, or another one now."""
+        sizes = _sizes(self.directory)
+        return any(
+            sizes.get(path, -1) < file.offset for path, file in self._files.items()
+        )
+
+    def read(self, seconds: float = float("inf")) -> bool:
+        """Reads what is new, for about that long; returns whether that was all.
+
+        Files of others are passed over. A record that was cut off at the end of a file
+        may be one that is being written: it is looked at again next time.
+        """
+        until, some = time.monotonic() + seconds, False
+        for path, size in _sizes(self.directory).items():
+            file = self._files.setdefault(path, _File())
+            while not file.damaged and file.offset < size:
+                if some and time.monotonic() > until:
+                    return False
+                if not self._slice(path, file):
+                    break  # torn, or not finished yet
+                some = True
+        return True
+
+    def _slice(self, path: Path, file: _File) -> bool:
+        """Reads the next records of a file; returns whether there was one."""
+        length, start = _SLICE, file.offset
+        while True:
+            with path.open("rb") as stream:
+                stream.seek(start)
+                data = stream.read(length)
+                end = os.fstat(stream.fileno()).st_size
+            file.ours |= _MARK in data
+            try:
+                for record in unframe(data):
+                    size = len(record) + OVERHEAD
+                    # Most of the others are curves for TensorBoard's own tabs.
+                    if len(record) <= _SMALL or _MARK in record:
+                        self._take(record, _Span(path, file.offset, size), file)
+                    file.offset += size
+            except TornError as torn:
+                if not torn.last:
+                    file.damaged = True
+                    if file.ours:
+                        _warn_of_damage(path, file.offset, end)
+            if file.offset > start or file.damaged or len(data) < length:
+                return file.offset > start
+            length *= 4  # a record that is larger than the slice
+
+    def _take(self, record: bytes, span: _Span, file: _File) -> None:
+        """Adds to the store what one event says."""
+        event = protos().Event.FromString(record)
+        if event.session_log.status == protos().SessionLog.START:
+            file.start = int(event.step)
+        if not file.ours:
+            return
+        file.known.update(metadata(event.summary.value, span.path))
+        store = self.store
+        if file.start is not None:
+            store.restart(file.start)
+            file.start = None
+        decoded = decode(event, file.known)
+        for finding in decoded.findings:
+            store.add_finding(decoded.step, finding)
+        for key, facts in decoded.notes.items():
+            store.note(key, facts)
+        if (snapshot := decoded.record) is not None:
+            store.append(snapshot, self._counts(decoded, span, file))
+
+    def _counts(self, decoded: Decoded, span: _Span, file: _File) -> Counts | None:
+        if decoded.histograms is None:
+            return None
+        tag, packed = decoded.histograms
+        return packed if self._hold else CountsInFile(span, tag, file.known)
+
+
+def read_run(directory: Path) -> Store:
+    """Returns the store of the run in a directory, read to the end.
+
+    Raises:
+        RunError: If there is no such directory, or no run in it.
+    """
+    what = ""
+    if not directory.exists():
+        what = "which does not exist"
+    elif not directory.is_dir():
+        what = "which is a file"
+    if what:
+        raise RunError(
+            "`directory` must be the directory of a run. Received: "
+            f"{str(directory)!r}, {what}. Give the directory that the monitor was "
+            "given."
+        )
+    reader = Reader(directory, hold=True)
+    reader.read()
+    if not reader.ours:
+        raise RunError(_nothing(directory, list(_sizes(directory))))
+    return reader.store
+
+
+def _warn_of_damage(path: Path, offset: int, end: int) -> None:
+    warnings.warn(
+        f"A record in '{path}' is damaged, at byte {offset:,}: the last "
+        f"{counted(end - offset, 'byte')} of the file are left out.",
+        RuntimeWarning,
+        stacklevel=5,
+    )
+
+
+def _nothing(directory: Path, paths: list[Path]) -> str:
+    held = "which is empty"
+    if paths:
+        files = counted(len(paths), "event file")
+        held = f"which holds {files} of other programs, such as {paths[0].name!r}"
+    elif names := sorted(path.name for path in directory.iterdir()):
+        held = f"which holds {quoted(names, 4)}, and no event file"
+    below = sorted({path.parent for path in directory.glob("*/*tfevents*.gradwatch")})
+    out = "Give the directory that the monitor was given."
+    if below:
+        runs = quoted([str(path) for path in below], 3)
+        out = f"There are runs below it: {runs}."
+    return (
+        "`directory` must hold a run of gradwatch. Received: "
+        f"{str(directory)!r}, {held}. {out}"
+    )
+
+
+def _sizes(directory: Path) -> dict[Path, int]:
+    """Returns the event files by name, which begins with the time, and their sizes."""
+    sizes = {}
+    try:
+        for path in sorted(directory.iterdir()):
+            if "tfevents" in path.name and path.is_file():
+                sizes[path] = path.stat().st_size
+    except OSError:  # not there yet, or just deleted
+        pass
+    return sizes
+
+
+def as_path(path: str | os.PathLike[str], argument: str) -> Path:
+    """Returns the path; raises an error that names the argument if it is none."""
+    try:
+        return Path(path)
+    except TypeError:
+        raise RunError(
+            f"`{argument}` must be a path. Received: {path!r}. Give a string or a "
+            "`pathlib.Path`."
+        ) from None

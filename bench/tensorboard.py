@@ -26,7 +26,7 @@ import urllib.request  # noqa: E402
 import numpy as np  # noqa: E402
 
 from bench._timing import machine  # noqa: E402
-from gradwatch.record import Layout, Record, RunWriter  # noqa: E402
+from gradwatch.run import Layout, Record, RunWriter  # noqa: E402
 from gradwatch.summarise import COLUMNS  # noqa: E402
 
 # TensorBoard starts faster without a TensorFlow, which this does not need.

@@ -21,7 +21,7 @@ FRAMEWORKS = ("keras", "tensorflow", "jax", "torch")
 # Below tests/, what never imports Keras or a framework. `--without-framework` proves
 # it: an import of one fails there.
 FRAMEWORKLESS = (
-    *("record/", "show/", "summarise/", "tensorboard/"),
+    *("run/", "show/", "summarise/", "tensorboard/"),
     *("diagnose/test_loss.py", "diagnose/test_rules.py"),
     *("workshop/test_backend_loads.py", "workshop/test_clean_tree.py"),
     "workshop/test_rooms.py",

@@ -20,7 +20,7 @@ from pathlib import Path
 import keras
 
 from gradwatch import GradientMonitor
-from gradwatch.record import Run, open_run
+from gradwatch.run import Run, open_run
 
 from ._case import Fault
 from ._score import OURS, score, table

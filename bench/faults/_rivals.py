@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from gradwatch.record import Run, Series
+from gradwatch.run import Run, Series
 
 Alarm = frozenset[str]
 Rival = Callable[[Run], Iterator[Alarm]]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gradwatch.diagnose import SYMPTOMS, diagnose
-from gradwatch.record import Run
+from gradwatch.run import Run
 
 from ._case import Fault
 from ._rivals import RIVALS, Alarm

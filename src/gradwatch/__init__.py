@@ -11,13 +11,13 @@ from .diagnose import Finding as Finding
 from .diagnose import UnhealthyError as UnhealthyError
 from .diagnose import assert_healthy as assert_healthy
 from .diagnose import diagnose as diagnose
-from .record import MlflowSink as MlflowSink
-from .record import Run as Run
-from .record import RunError as RunError
-from .record import Series as Series
-from .record import Sink as Sink
-from .record import WandbSink as WandbSink
-from .record import open_run as open_run
+from .run import MlflowSink as MlflowSink
+from .run import Run as Run
+from .run import RunError as RunError
+from .run import Series as Series
+from .run import Sink as Sink
+from .run import WandbSink as WandbSink
+from .run import open_run as open_run
 from .summarise import Row as Row
 
 if _typing.TYPE_CHECKING:

@@ -14,8 +14,8 @@ from .attribute import (
     saliency,
     smoothgrad,
 )
-from .capture import Reason
 from .diagnose import autopsy
+from .engine import Reason
 from .inspect import Gradients, Inspector, Layers, Tape, gradients, layers, why_none
 from .monitor import Budget, GradientMonitor, UnhealthyTraining, Watch, budget, watch
 from .select import activations, inputs, weights

@@ -10,7 +10,7 @@ import pytest
 import gradwatch as gw
 from gradwatch import attribute
 from gradwatch.attribute import _engines
-from gradwatch.capture import Engine
+from gradwatch.engine import Engine
 
 from .models import CLASSES, TOKENS, X, close, cnn, numbers
 

@@ -11,7 +11,7 @@ from keras import layers
 
 from gradwatch.cli import main
 from gradwatch.diagnose import Finding
-from gradwatch.record import Layout, Record, RunWriter
+from gradwatch.run import Layout, Record, RunWriter
 from gradwatch.summarise import COLUMNS
 
 AT = {name: place for place, name in enumerate(COLUMNS)}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import gradwatch as gw
-from gradwatch.record import RunWriter
+from gradwatch.run import RunWriter
 from gradwatch.show.diff import compare
 from gradwatch.show.report import report
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from gradwatch.diagnose import Doctor
-from gradwatch.record import Layout, Record
+from gradwatch.run import Layout, Record
 from gradwatch.summarise import COLUMNS, blank
 
 LAYERS = 6

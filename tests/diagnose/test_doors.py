@@ -9,7 +9,7 @@ from keras import layers
 
 import gradwatch as gw
 from gradwatch.diagnose import Doctor
-from gradwatch.record import Layout, Record, RunWriter
+from gradwatch.run import Layout, Record, RunWriter
 from gradwatch.summarise import COLUMNS
 
 from .made_up import facts, records
@@ -143,8 +143,8 @@ def test_a_run_of_an_older_version_is_read_as_far_as_it_goes(tmp_path, monkeypat
             monkeypatch.context() as patched,
             RunWriter(path, native_every_seconds=None) as writer,
         ):
-            patched.setattr("gradwatch.record._codec.COLUMNS", older)
-            patched.setattr("gradwatch.record._writer.COLUMNS", older)
+            patched.setattr("gradwatch.run._codec.COLUMNS", older)
+            patched.setattr("gradwatch.run._writer.COLUMNS", older)
             for record in records(change):
                 totals = {"global_norm": record.totals["global_norm"]}
                 rows = np.ascontiguousarray(record.rows[:, keep])

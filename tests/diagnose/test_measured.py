@@ -8,7 +8,7 @@ import pytest
 import gradwatch as gw
 from gradwatch.diagnose import SYMPTOMS, Finding, Measured, evidence_of
 from gradwatch.diagnose._panels import PANELS
-from gradwatch.record import RunWriter
+from gradwatch.run import RunWriter
 
 from .made_up import facts, records
 from .test_rules import SICK, length

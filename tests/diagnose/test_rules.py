@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradwatch.diagnose import SYMPTOMS, Doctor
-from gradwatch.record import Layout, Record
+from gradwatch.run import Layout, Record
 from gradwatch.summarise import COLUMNS, blank
 
 from .made_up import (

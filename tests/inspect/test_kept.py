@@ -101,7 +101,7 @@ def test_the_mode_of_the_target_is_the_default():
 
 def test_old_passes_make_room_for_new_ones(monkeypatch):
     """Many shapes do not pile up without end; the results stay right."""
-    monkeypatch.setattr("gradwatch.capture._engine.KEPT", 2)
+    monkeypatch.setattr("gradwatch.engine._engine.KEPT", 2)
     inspect = inspector(mlp(), wrt=gw.activations("head"))
     for size in (1, 2, 3, 1):
         x = np.ones((size, WIDTH), "float32")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from gradwatch.record import Layout, Reader, Record, RunWriter, open_run
+from gradwatch.run import Layout, Reader, Record, RunWriter, open_run
 from gradwatch.show._format import number
 from gradwatch.show.charts import QUANTITIES, heat_answer, moment_answer, unpacked
 from gradwatch.show.live import follow

@@ -3,7 +3,7 @@
 import numpy as np
 
 from gradwatch.diagnose import Finding
-from gradwatch.record import Layout, Record, RunWriter
+from gradwatch.run import Layout, Record, RunWriter
 from gradwatch.summarise import BUCKETS, COLUMNS, OCTAVES, blank
 
 EVIL = "<img src=x onerror=alert(1)>"

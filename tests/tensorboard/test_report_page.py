@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradwatch.record import Layout, RunWriter
+from gradwatch.run import Layout, RunWriter
 from gradwatch.show._format import number, percent
 from gradwatch.show.report import write_report
 

@@ -14,7 +14,7 @@ from tensorboard.backend.event_processing import (
 from tensorboard.plugins import base_plugin
 from werkzeug.test import Client
 
-from gradwatch.record import Reader, RunWriter
+from gradwatch.run import Reader, RunWriter
 from gradwatch.show.charts import QUANTITIES, unpacked
 from gradwatch.tensorboard._loader import Loader
 from gradwatch.tensorboard._provided import Provided

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradwatch.record import RunWriter
+from gradwatch.run import RunWriter
 from gradwatch.show._format import number, percent
 
 from .conftest import tensorboard

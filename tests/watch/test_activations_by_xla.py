@@ -6,7 +6,7 @@ import pytest
 from keras import layers, ops
 
 from gradwatch.monitor import GradientMonitor
-from gradwatch.record import Run, open_run
+from gradwatch.run import Run, open_run
 
 from .models import WIDTH, fit
 

@@ -6,7 +6,7 @@ import pytest
 from keras import optimizers
 
 from gradwatch.monitor import GradientMonitor
-from gradwatch.record import open_run
+from gradwatch.run import open_run
 
 from . import twins
 from .models import arrays, feed, planted

@@ -9,7 +9,7 @@ import pytest
 from gradwatch.monitor import GradientMonitor
 from gradwatch.monitor._assemble import Assembler
 from gradwatch.monitor._behind import WAITING, Behind
-from gradwatch.record import open_run
+from gradwatch.run import open_run
 
 from .models import fit, mlp
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gradwatch.monitor import GradientMonitor
-from gradwatch.record import open_run
+from gradwatch.run import open_run
 
 from . import twins
 from .models import feed, planted, warned
@@ -204,7 +204,7 @@ def test_a_failure_while_reading_is_a_warning_and_the_training_goes_on(
         raise RuntimeError("of our own")
 
     plain, _ = trained(OPTIMIZERS["adam"](), None, GRADIENTS)
-    monkeypatch.setattr(f"gradwatch.capture.{broken}", fails)
+    monkeypatch.setattr(f"gradwatch.monitor.{broken}", fails)
     with warned() as warnings:
         model, _ = trained(OPTIMIZERS["adam"](), tmp_path, GRADIENTS)
     reads = keras.backend.backend() == "tensorflow" or (

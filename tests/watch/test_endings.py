@@ -8,7 +8,7 @@ import pytest
 from keras import ops
 
 from gradwatch.monitor import GradientMonitor
-from gradwatch.record import open_run
+from gradwatch.run import open_run
 
 from .models import QUICK, X, Y, arrays, fit, mlp, single
 

@@ -6,7 +6,7 @@ import pytest
 
 import gradwatch.monitor._host
 from gradwatch.monitor import GradientMonitor
-from gradwatch.record import open_run
+from gradwatch.run import open_run
 
 from .models import arrays, fit, single, warned
 
@@ -37,12 +37,12 @@ PLACES = {
     "at the start of training": "gradwatch.monitor._monitor.Fit",
     "at the start of the run": "gradwatch.monitor._host.RunWriter",
     "while steps are chosen": "gradwatch.monitor._host.Moment",
-    "in the step": "gradwatch.capture._optimizer.measure",
-    "before the update": "gradwatch.capture._optimizer.totals_of",
-    "in the activations": "gradwatch.capture._watching.measure",
+    "in the step": "gradwatch.monitor._optimizer.measure",
+    "before the update": "gradwatch.monitor._optimizer.totals_of",
+    "in the activations": "gradwatch.monitor._watching.measure",
     "in the assembler": "gradwatch.monitor._assemble.Assembler.record",
-    "in the writer": "gradwatch.record.RunWriter.write",
-    "in the layers": "gradwatch.capture._watching.Session",
+    "in the writer": "gradwatch.run.RunWriter.write",
+    "in the layers": "gradwatch.monitor._watching.Session",
 }
 
 

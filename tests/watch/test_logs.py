@@ -10,7 +10,7 @@ import pytest
 from gradwatch.monitor import GradientMonitor
 from gradwatch.monitor._estimate import Swept, estimate
 from gradwatch.monitor._host import Host
-from gradwatch.record import open_run
+from gradwatch.run import open_run
 
 from .models import QUICK, WIDTH, X, Y, fit, mlp
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gradwatch.monitor import GradientMonitor
-from gradwatch.record import open_run
+from gradwatch.run import open_run
 from gradwatch.summarise import COLUMNS
 
 from . import twins

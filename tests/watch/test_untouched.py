@@ -8,9 +8,9 @@ import keras
 import numpy as np
 import pytest
 
-from gradwatch.capture import optimizers_of
 from gradwatch.monitor import GradientMonitor
-from gradwatch.record import open_run
+from gradwatch.monitor._watching import optimizers_of
+from gradwatch.run import open_run
 
 from .cases import CASES
 from .models import arrays, fit

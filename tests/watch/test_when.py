@@ -7,7 +7,7 @@ import pytest
 from gradwatch import GradwatchError
 from gradwatch.monitor import GradientMonitor, budget
 from gradwatch.monitor._host import Host
-from gradwatch.record import open_run
+from gradwatch.run import open_run
 
 from .cases import Data, batches
 from .gan import gan

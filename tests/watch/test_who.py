@@ -11,7 +11,7 @@ from keras import layers, ops
 import gradwatch as gw
 from gradwatch import AddressError, GradwatchError
 from gradwatch.monitor import GradientMonitor
-from gradwatch.record import open_run
+from gradwatch.run import open_run
 
 from . import twins
 from .gan import gan

@@ -17,47 +17,47 @@ ROOMS = {
     "select": {"keras"},
     "targets": {"keras", ".select"},
     "backends": {"keras"},  # and each file its own framework, see `allowed`
-    "capture": {"keras", ".select", ".targets", ".backends", ".summarise"},
+    "engine": {"keras", ".select", ".targets", ".backends"},
     "summarise": {"keras"},
-    "record": {
+    "run": {
         *(".summarise", "tensorboard", "google_crc32c"),
         *("pandas", "pyarrow", "wandb", "mlflow"),  # each an extra
         ".show",  # `Run.plot` and its kin, when they are called
     },
-    "show": {".summarise", ".record", ".diagnose", "rich", "matplotlib"},
+    "show": {".summarise", ".run", ".diagnose", "rich", "matplotlib"},
     # A run → the Gradients tab; its pictures are those of the report.
-    "tensorboard": {".record", ".show", "tensorboard", "werkzeug"},
+    "tensorboard": {".run", ".show", "tensorboard", "werkzeug"},
     # On top of the engine: model + question → Gradients.
     "inspect": {
         "keras",
-        *(".select", ".targets", ".backends", ".capture", ".summarise", ".show"),
+        *(".select", ".targets", ".backends", ".engine", ".summarise", ".show"),
     },
     # On top of the engine: a training that runs → a run on disk.
     "monitor": {
         "keras",
-        *(".select", ".backends", ".capture", ".summarise", ".record", ".diagnose"),
+        *(".select", ".backends", ".engine", ".summarise", ".run", ".diagnose"),
     },
     # What is seen of a training → what is wrong with it.
     "diagnose": {
-        *(".summarise", ".record"),
+        *(".summarise", ".run"),
         ".show",  # `Finding.plot`, when it is called
         # The autopsy runs a model itself.
-        *("keras", ".select", ".targets", ".backends", ".capture"),
+        *("keras", ".select", ".targets", ".backends", ".engine"),
     },
     # From a shell: whatever a command needs, imported when it is asked for.
     "cli": {
-        *("click", "rich", "keras", "._version", ".diagnose", ".record", ".show"),
+        *("click", "rich", "keras", "._version", ".diagnose", ".run", ".show"),
         *(".inspect", ".attribute", ".select", ".targets", ".demo"),
     },
     # A training to look at, and all that can be seen of it.
     "demo": {
-        *("keras", "rich", ".monitor", ".record", ".diagnose", ".show"),
+        *("keras", "rich", ".monitor", ".run", ".diagnose", ".show"),
         *(".attribute", ".targets"),
     },
     # On top of the engine: model, inputs, target → attributions.
     "attribute": {
-        *("keras", ".select", ".targets", ".capture"),
-        *(".show", ".record"),  # pictures, and those of a training into TensorBoard
+        *("keras", ".select", ".targets", ".engine"),
+        *(".show", ".run"),  # pictures, and those of a training into TensorBoard
         "rich",  # the bar of what takes long
         *("zarr", "pyarrow"),  # each an extra: what is told of a dataset, on disk
     },
@@ -76,7 +76,7 @@ FRAMEWORKS = {"tensorflow", "jax", "torch"}
 # Who may use `keras.src`, which Keras may change in any release, and what for.
 KERAS_PRIVATE = {
     "targets": "`CompileLoss` and class weights: the loss exactly as `fit` has it",
-    "capture": "a tap carries the mask over, and asks for the scope and output spec",
+    "engine": "a tap carries the mask over, and asks for the scope and output spec",
 }
 IMPORTERS = {"import_module", "__import__"}
 # Who may import by a name that is made up: the backend that runs; the file of a command
@@ -200,9 +200,9 @@ BAD = [
     ("select/a.py", "import tensorflow as tf", "import `tensorflow`"),
     ("show/a.py", "def f():\n    import keras", "import `keras`"),
     ("show/a.py", "if TYPE_CHECKING:\n    import keras", "a.py:2: `show` may not imp"),
-    ("select/a.py", "from ..capture import taps", "import `gradwatch.capture.taps`"),
-    ("select/a.py", "from gradwatch.capture.b import c", "`gradwatch.capture.b.c`"),
-    ("targets/a.py", "from .. import capture", "import `gradwatch.capture`"),
+    ("select/a.py", "from ..engine import taps", "import `gradwatch.engine.taps`"),
+    ("select/a.py", "from gradwatch.engine.b import c", "`gradwatch.engine.b.c`"),
+    ("targets/a.py", "from .. import engine", "import `gradwatch.engine`"),
     ("summarise/b/a.py", "from ...show import x", "import `gradwatch.show.x`"),
     # The front door: importing it from a room would go round in a circle.
     ("show/a.py", "import gradwatch", "import `gradwatch`"),
@@ -219,7 +219,7 @@ BAD = [
     ("select/a.py", "import keras.src.ops", "use `keras.src`"),
     ("select/a.py", "import keras\nkeras.src.ops", "a.py:2: `select` may not use"),
     ("select/a.py", "a = keras.config.backend() == 'jax'", "asks which `backend()`"),
-    ("capture/a.py", "a = backend() in ('jax', 'torch')", "asks which `backend()`"),
+    ("engine/a.py", "a = backend() in ('jax', 'torch')", "asks which `backend()`"),
     ("show/a.py", "match backend():\n    case 'jax': 0", "asks which `backend()`"),
     ("summarise/a.py", "y = x.numpy()", "calls `.numpy()`"),
 ]
@@ -246,7 +246,7 @@ GOOD = {
     "backends/torch/grad.py": "from torch import autograd\nfrom ..common import x",
     "backends/__init__.py": "import keras, importlib\nkeras.config.backend() == 'x'\n"
     "importlib.import_module(f'.{keras.config.backend()}', __package__)",
-    "capture/a.py": "from ..select import x\nfrom gradwatch import targets, backends\n"
+    "engine/a.py": "from ..select import x\nfrom gradwatch import targets, backends\n"
     "from keras.src import backend",
     "show/a.py": "def f():\n    import matplotlib.pyplot as plt\n    g.to_numpy(1)",
 }

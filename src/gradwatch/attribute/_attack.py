@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from .._errors import GradwatchError, told_as
-from ..capture import Captured, Entry, Manner, dense
+from ..engine import Captured, Entry, Manner, dense
 from ..select import walk
 from ..targets import Loss, as_target
 from ._engines import engine_for

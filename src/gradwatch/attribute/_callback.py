@@ -14,7 +14,7 @@ import keras
 import numpy as np
 
 from .._errors import GradwatchError, TargetError, quoted
-from ..record import ImageWriter
+from ..run import ImageWriter
 from ..targets import as_target
 from ._integrated_gradients import integrated_gradients
 from ._panels import MOST

@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 
-from ..capture import Engine, Manner
+from ..engine import Engine, Manner
 
 # A call in a loop must not trace anew. The engines hang on the model by a weak
 # reference and go with it; they hold no reference back.

@@ -11,7 +11,7 @@ import numpy as np
 from keras import ops
 
 from .._errors import GradwatchError, TargetError, quoted, told_as
-from ..capture import Captured, Engine, Entry, Manner, dense, fixed_batch, input_names
+from ..engine import Captured, Engine, Entry, Manner, dense, fixed_batch, input_names
 from ..select import require_model, walk
 from ..targets import Function, Target, as_target, mean_output
 from ._axes import channel_axis

@@ -11,7 +11,7 @@ import numpy as np
 from keras import ops
 
 from .._errors import GradwatchError, quoted, told_as
-from ..capture import Entry, Leaf, input_names
+from ..engine import Entry, Leaf, input_names
 from ..select import Activations, Tree, activations, inputs
 
 Tensor = Any

@@ -47,7 +47,7 @@ def command(
       gradwatch diagnose runs/a --ignore clipping --json
     """  # noqa: D301 - click reads the backspace
     from ..diagnose import judged, require_symptoms, untold
-    from ..record import open_run
+    from ..run import open_run
 
     require_symptoms(ignore, "--ignore")
     opened = open_run(run)

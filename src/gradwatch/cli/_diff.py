@@ -28,7 +28,7 @@ def command(ctx: click.Context, a: str, b: str, as_json: bool, exit_code: bool) 
       gradwatch diff runs/a runs/b --json
       gradwatch diff runs/a runs/again --exit-code     is it reproducible?
     """  # noqa: D301 - click reads the backspace
-    from ..record import open_run
+    from ..run import open_run
     from ..show.diff import compare
 
     found = compare(open_run(a), open_run(b))

@@ -30,7 +30,7 @@ def command(run: str, output: str) -> None:
       gradwatch export runs/a -o a.parquet
       gradwatch export runs/a -o a.json
     """  # noqa: D301 - click reads the backspace
-    from ..record import open_run
+    from ..run import open_run
 
     opened = open_run(run)
     try:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from .._errors import GradwatchError, counted
 from ..diagnose import Finding, diagnose
-from ..record import open_run
+from ..run import open_run
 from ..show.report import write_report
 from ._explain import explain
 from ._train import build_network, train

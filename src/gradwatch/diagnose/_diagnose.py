@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._errors import GradwatchError, counted
-from ..record import KINDS, Layout, Record, Run, open_run
+from ..run import KINDS, Layout, Record, Run, open_run
 from ..summarise import COLUMNS, blank
 from ._doctor import Doctor
 from ._finding import Finding

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..record import Layout, Record
+from ..run import Layout, Record
 from ..summarise import COLUMNS, blank
 from ._finding import Finding
 from ._measured import Measured

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..record import Run
+from ..run import Run
 from ._finding import Finding
 from ._looks import sights
 from ._panels import EvidencePanel, Zones, panels_of, zones_of

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .._errors import GradwatchError, counted, quoted
-from ..record import Run, open_run
+from ..run import Run, open_run
 from ._measured import Measured
 from ._symptoms import SYMPTOMS
 

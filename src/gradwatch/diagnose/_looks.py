@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..record import Run
+from ..run import Run
 from ._rules import Chart, Fading, Past, Sight, agree
 from ._rules._along_depth import _FEWEST, _trend
 from ._rules._beginnings import _STEEPEST

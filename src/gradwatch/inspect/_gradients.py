@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 
-from ..capture import Engine
+from ..engine import Engine
 from ..select import Wrt, require_model, selectors
 from ..targets import Target, as_target
 from ._result import Gradients

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._errors import AddressError, GradwatchError, closest, counted, quoted
 from ..backends import Sparse, current
-from ..capture import Entry, Leaf, Reason
+from ..engine import Entry, Leaf, Reason
 from ..show import plot_flow, table_html, table_rich, table_text
 from ..summarise import Row, summarise_array, summarise_rows
 

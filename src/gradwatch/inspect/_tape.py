@@ -11,7 +11,7 @@ import keras
 
 from .._errors import AddressError, GradwatchError, TargetError
 from ..backends import current
-from ..capture import (
+from ..engine import (
     Entry,
     Facts,
     Leaf,

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 
 from .._errors import AddressError, closest, quoted
-from ..capture import Engine, Reason
+from ..engine import Engine, Reason
 from ..select import (
     Activations,
     Inputs,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backends import current, fresh_train_function
-from ..capture import array_of, untouched
+from ..engine import array_of, untouched
 from ..select import walk
 from ._lookback import Lookback, Stretch, copied, finite
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backends import Parts
-from ..capture import ACTIVATIONS, Watching
-from ..record import Layout, Record
+from ..run import Layout, Record
 from ..summarise import BUCKETS, COLUMNS, SUMS, finish, norms
+from ._watching import ACTIVATIONS, Watching
 
 _COLUMN = {name: place for place, name in enumerate(COLUMNS)}
 

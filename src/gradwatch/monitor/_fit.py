@@ -11,8 +11,9 @@ import keras
 
 from .._shadow import Shadows
 from ..backends import current
-from ..capture import Watching, inner_of, optimizers_of
 from ..select import Wrt
+from ._call import inner_of
+from ._watching import Watching, optimizers_of
 
 _EPOCH_LOGS = "_get_metrics_result_or_logs"
 

@@ -10,18 +10,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..capture import HISTOGRAMS, SCALARS, Watching, describe
 from ..diagnose import Finding
-from ..record import Record, RunWriter, Sink, Sinks, numbers
+from ..run import Record, RunWriter, Sink, Sinks, numbers
 from ._assemble import Assembler, Labels, headline
 from ._behind import Behind
 from ._cost import Cost
+from ._described import describe
 from ._estimate import swept
 from ._loss import LossReader
+from ._optimizer import HISTOGRAMS, SCALARS
 from ._rows import Rows
 from ._schedule import Every, Moment, Schedule, as_schedule
 from ._stale import warn_of_nothing
 from ._verdict import OnFinding, Verdict
+from ._watching import Watching
 
 # Of steps that are not recorded, the first few and then every tenth are timed: where
 # steps run ahead of the host (JAX), timing one means waiting for it.

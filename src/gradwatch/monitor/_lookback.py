@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backends import current
-from ..capture import array_of
+from ..engine import array_of
 
 SHARE = 0.005
 """Copying the weights may take so much of the time of the training."""

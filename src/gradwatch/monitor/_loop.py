@@ -13,13 +13,14 @@ import keras
 
 from .._errors import GradwatchError
 from ..backends import Parts
-from ..capture import HISTOGRAMS, Watching
 from ..diagnose import Finding
-from ..record import Record, Sink
+from ..run import Record, Sink
 from ..select import require_model
 from ._host import Host
 from ._monitor import as_wrt
+from ._optimizer import HISTOGRAMS
 from ._schedule import Budget, Every, Moment
+from ._watching import Watching
 
 
 class Watch:

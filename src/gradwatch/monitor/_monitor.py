@@ -13,7 +13,7 @@ import keras
 from .._errors import GradwatchError, told_as
 from .._shadow import is_shadowed
 from ..diagnose import Finding
-from ..record import Record, Sink
+from ..run import Record, Sink
 from ..select import Activations, Weights, Wrt
 from ..select import activations as at
 from ..select import weights as of

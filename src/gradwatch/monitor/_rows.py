@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..capture import array_of
+from ..engine import array_of
 from ..select import Tree
 
 _LARGEST = 50_000_000

@@ -7,7 +7,7 @@ from typing import Any
 
 from .._errors import quoted
 from ..backends import current
-from ..capture import optimizers_of
+from ._watching import optimizers_of
 
 
 def changed(model: Any) -> list[str]:

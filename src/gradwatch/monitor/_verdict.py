@@ -8,7 +8,7 @@ from typing import Any
 
 from .._errors import GradwatchError
 from ..diagnose import Doctor, Finding, UnhealthyError
-from ..record import Record
+from ..run import Record
 
 OnFinding = str | Callable[[Finding], Any] | None
 _WORDS = ("warn", "stop", "raise")

@@ -13,7 +13,7 @@ from werkzeug import wrappers
 
 from tensorboard import plugin_util
 
-from ..record import KINDS, Store
+from ..run import KINDS, Store
 from ..show.charts import (
     QUANTITIES,
     curves_answer,

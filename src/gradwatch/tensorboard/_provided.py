@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..record import Decoded, Store, meta_of
+from ..run import Decoded, Store, meta_of
 
 _ALL = 2**31 - 1
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..record import FINDINGS, Reader, Store
+from ..run import FINDINGS, Reader, Store
 from ._provided import Provided
 
 PLUGIN = "gradwatch"

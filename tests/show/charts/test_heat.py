@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from gradwatch.record import Layout, Record, Store
+from gradwatch.run import Layout, Record, Store
 from gradwatch.show.charts import (
     CURVES,
     MEASURED,
@@ -31,8 +31,8 @@ STEPS = [0, 1, 2, 3, 5, 8, 13, 21, 22, 23, 40, 41, 60, 61, 62, 63, 64, 90]
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """Chunks of a few steps, so that pictures go across their borders."""
-    monkeypatch.setattr("gradwatch.record._store._LEAST", 4)
-    monkeypatch.setattr("gradwatch.record._store._MOST", 4)
+    monkeypatch.setattr("gradwatch.run._store._LEAST", 4)
+    monkeypatch.setattr("gradwatch.run._store._MOST", 4)
 
 
 class Held:

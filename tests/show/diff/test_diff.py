@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gradwatch.diagnose import Finding
-from gradwatch.record import Layout, Record, RunWriter, open_run
+from gradwatch.run import Layout, Record, RunWriter, open_run
 from gradwatch.show.diff import compare
 from gradwatch.summarise import COLUMNS, blank
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from gradwatch import GradwatchError
 from gradwatch.diagnose import Finding
-from gradwatch.record import Layout, Record, RunError, RunWriter
+from gradwatch.run import Layout, Record, RunError, RunWriter
 from gradwatch.show._format import number, percent
 from gradwatch.show.live import _follow, follow
 from gradwatch.show.live._draw import Picture
@@ -40,7 +40,7 @@ ESCAPE = "a\x1b[2Jb\nc"
 def patient(monkeypatch):
     """However busy the machine: what is there when somebody looks is read."""
     still = SimpleNamespace(monotonic=lambda: 0.0)
-    monkeypatch.setattr("gradwatch.record._reader.time", still)
+    monkeypatch.setattr("gradwatch.run._reader.time", still)
 
 
 def layout_of(*names):

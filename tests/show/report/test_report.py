@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gradwatch import GradwatchError
-from gradwatch.record import Layout, Record, RunError, RunWriter, open_run
+from gradwatch.run import Layout, Record, RunError, RunWriter, open_run
 from gradwatch.show._format import number, percent
 from gradwatch.show.report import report, write_report
 from gradwatch.summarise import BUCKETS, COLUMNS

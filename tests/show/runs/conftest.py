@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from gradwatch.record import Layout, Record, RunWriter, open_run
+from gradwatch.run import Layout, Record, RunWriter, open_run
 from gradwatch.summarise import BUCKETS, COLUMNS, blank
 
 AT = {name: place for place, name in enumerate(COLUMNS)}

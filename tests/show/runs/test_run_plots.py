@@ -12,7 +12,7 @@ from matplotlib.collections import QuadMesh
 from PIL import Image
 
 from gradwatch import AddressError, GradwatchError
-from gradwatch.record import Layout, open_run
+from gradwatch.run import Layout, open_run
 from gradwatch.show import palette
 from gradwatch.show.runs import _heat
 from gradwatch.summarise import BUCKETS
@@ -362,7 +362,7 @@ def test_an_activation_has_no_histogram(tmp_path):
 
 def test_an_empty_run_is_refused(tmp_path):
     """A directory in which nothing was recorded yet."""
-    from gradwatch.record import RunWriter
+    from gradwatch.run import RunWriter
 
     with RunWriter(tmp_path / "a") as writer:
         writer.finding(0, {"symptom": "frozen"})

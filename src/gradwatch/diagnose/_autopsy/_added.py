@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...backends._operations import traced
-from ...capture import untouched
+from ...engine import untouched
 from ._numbers import floats, is_bad
 from ._places import Pass
 from ._replay import quietly, run, values_of, watch_layer

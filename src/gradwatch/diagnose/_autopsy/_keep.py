@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from ...backends import current
-from ...capture import array_of, seeds_of
+from ...engine import array_of, seeds_of
 from ._kept import BATCH, FOLDER, FORMAT, FOUND, WEIGHTS
 
 

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from ...backends import Sparse
-from ...capture import Captured, Entry
+from ...engine import Captured, Entry
 from ...select import Tree
 from ...targets import Target
 from ._numbers import LIMITS, dtype_of, floats, is_bad, largest

@@ -11,7 +11,7 @@ import keras
 
 from ...backends import current
 from ...backends._operations import traced
-from ...capture import untouched
+from ...engine import untouched
 from ...select import Tree
 from ...targets import Setting, Target, prepared_loss
 from ._numbers import dtype_of, floats, is_bad

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from ...backends import Sparse, current
-from ...capture import Entry, untouched
+from ...engine import Entry, untouched
 from ...targets import Loss
 from . import _places as places
 from . import _why as why

@@ -9,7 +9,7 @@ import keras
 
 from ..._errors import GradwatchError, TargetError
 from ...backends._operations import compiles_first
-from ...capture import Engine
+from ...engine import Engine
 from ...select import Selector, Tree, activations, inputs, require_model, walk, weights
 from ...targets import (
     Loss,

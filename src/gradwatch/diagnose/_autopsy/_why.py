@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...capture import Entry
+from ...engine import Entry
 from ...targets import Loss
 from ._added import broken_addition, watch_activity, watch_penalty
 from ._causes import Cause, of_derivative, of_operation, overflow

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...record import Layout
+from ...run import Layout
 
 Facts = Mapping[str, Any]
 """What the monitor noted of the model: its weights and layers by address."""

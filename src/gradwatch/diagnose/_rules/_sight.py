@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...record import Record
+from ...run import Record
 from ...summarise import COLUMNS, is_blank
 from ._chart import Chart
 from ._loss import Loss

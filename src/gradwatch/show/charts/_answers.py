@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...diagnose import SYMPTOMS, Finding
-from ...record import KINDS, Store
+from ...run import KINDS, Store
 from ...summarise import BUCKETS, HIGHEST, LOWEST
 from ._buckets import heat
 from ._moments import histograms, moment

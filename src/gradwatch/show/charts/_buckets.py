@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...record import Chunk, Store
+from ...run import Chunk, Store
 from ._quantities import Measured, Numbers, Quantity
 
 NAN, POSINF, NEGINF, MEASURED = 1, 2, 4, 8

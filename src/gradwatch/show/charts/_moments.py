@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...record import Store
+from ...run import Store
 from ...summarise import BUCKETS
 from ._buckets import MEASURED, NAN, NEGINF, POSINF
 from ._quantities import QUANTITIES, Quantity

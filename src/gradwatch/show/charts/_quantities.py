@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ...record import Chunk
+from ...run import Chunk
 from ...summarise import is_blank
 
 Numbers = NDArray[np.float64]

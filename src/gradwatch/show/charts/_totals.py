@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...record import TOTALS, Store
+from ...run import TOTALS, Store
 from ._buckets import MEASURED, NAN, NEGINF, POSINF, Buckets
 
 CURVES = (

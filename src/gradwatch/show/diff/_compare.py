@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...diagnose import Finding, judged
-from ...record import Run, Series
+from ...run import Run, Series
 from ._print import printed, rendered
 
 
@@ -96,7 +96,7 @@ def compare(a: Run, b: Run) -> Difference:
     monitor wrote; a run without any is judged now.
 
     Example:
-    >>> from gradwatch.record import Layout, Record, RunWriter, open_run
+    >>> from gradwatch.run import Layout, Record, RunWriter, open_run
     >>> from gradwatch.summarise import COLUMNS, blank
     >>> for name, norm in (("runs/d", 0.5), ("runs/e", 2.0)):
     ...     rows = blank((1, len(COLUMNS)))

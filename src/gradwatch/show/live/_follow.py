@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.text import Text
 
 from ..._errors import GradwatchError, counted
-from ...record import open_run
+from ...run import open_run
 from .._format import printable
 from ._draw import Picture, showable
 from ._lines import finding_line
@@ -45,7 +45,7 @@ def follow(
     Example:
     >>> import io
     >>> from rich.console import Console
-    >>> from gradwatch.record import Layout, Record, RunWriter
+    >>> from gradwatch.run import Layout, Record, RunWriter
     >>> from gradwatch.summarise import COLUMNS, blank
     >>> rows = blank((1, len(COLUMNS)))
     >>> with RunWriter("runs/l") as writer:

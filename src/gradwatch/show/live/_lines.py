@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...diagnose import SYMPTOMS, Finding
-from ...record import TOTALS, Chunk, Layout, Store
+from ...run import TOTALS, Chunk, Layout, Store
 from ...summarise import is_blank
 from .._format import printable
 from ..charts import QUANTITIES

@@ -7,7 +7,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from ...record import Reader, Store
+from ...run import Reader, Store
 
 KEPT = 512
 """Number of the newest records of which curves are drawn."""

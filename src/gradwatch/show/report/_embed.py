@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...record import KINDS, Store
+from ...run import KINDS, Store
 from ...summarise import BUCKETS, HIGHEST, LOWEST
 from ..charts import (
     CURVES,

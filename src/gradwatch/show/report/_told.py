@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..._errors import counted
 from ...diagnose import Finding, judged, too_few
 from ...diagnose._rules._rule import PATIENCE
-from ...record import Run, Store
+from ...run import Run, Store
 from .._format import number
 from ..charts import QUANTITIES, curves
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._errors import GradwatchError, quoted
-from ...record import Run, open_run
+from ...run import Run, open_run
 from ..charts import plain
 from ._html import html
 from ._markdown import markdown
@@ -32,7 +32,7 @@ def report(runs: Runs, format: str = "html", *, title: str | None = None) -> str
     of each stretch of steps, so that it stays below two megabytes.
 
     Example:
-    >>> from gradwatch.record import Layout, Record, RunWriter
+    >>> from gradwatch.run import Layout, Record, RunWriter
     >>> from gradwatch.summarise import COLUMNS, blank
     >>> rows = blank((1, len(COLUMNS)))
     >>> rows[0, COLUMNS.index("norm")] = 0.5
@@ -74,7 +74,7 @@ def write_report(
     """Writes a report to a file, and returns where it is.
 
     Example:
-    >>> from gradwatch.record import Layout, Record, RunWriter
+    >>> from gradwatch.run import Layout, Record, RunWriter
     >>> from gradwatch.summarise import COLUMNS, blank
     >>> rows = blank((1, len(COLUMNS)))
     >>> with RunWriter("runs/w") as writer:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..._errors import GradwatchError
 from ...diagnose import Finding, evidence_of
-from ...record import TOTALS, Run, Store
+from ...run import TOTALS, Run, Store
 from ...summarise import Row
 from .._fold import middle
 from .._format import printable

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from ..._errors import AddressError, GradwatchError, closest, counted, quoted
-from ...record import KINDS, Run, Store
+from ...run import KINDS, Run, Store
 from ..charts import CURVES, QUANTITIES, Quantity
 
 Names = str | re.Pattern[str] | Sequence["str | re.Pattern[str]"] | None

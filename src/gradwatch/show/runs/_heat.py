@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from numpy.typing import NDArray
 
-from ...record import Store
+from ...run import Store
 from .._figure import new_figure
 from .._flow_axis import powers_of_ten
 from ..charts import MEASURED, NAN, NEGINF, POSINF, Heat, Quantity, heat

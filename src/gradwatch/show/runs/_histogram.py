@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
-from ...record import Series
+from ...run import Series
 from ...summarise import LOWEST, OCTAVES
 from .. import palette
 from .._figure import new_figure

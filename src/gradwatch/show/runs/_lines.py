@@ -14,7 +14,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from matplotlib.transforms import offset_copy
 from numpy.typing import NDArray
 
-from ...record import Store
+from ...run import Store
 from .. import palette
 from .._figure import new_figure
 from .._flow_axis import powers_of_ten

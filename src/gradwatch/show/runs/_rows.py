@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..._errors import GradwatchError
-from ...record import Run, Store
+from ...run import Run, Store
 from ...summarise import Row, is_blank
 
 _NUMBERS = ("norm", "mean", "std", "min", "max", "mean_abs", "zeros", "underflow")

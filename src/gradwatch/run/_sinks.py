@@ -60,7 +60,7 @@ class Sinks:
                 raise RunError(
                     "`sinks` must have the methods `start`, `write` and `close` each. "
                     f"Received: an object of type {type(sink).__name__}. See "
-                    "`gradwatch.record.Sink`."
+                    "`gradwatch.run.Sink`."
                 )
         self._warned: set[int] = set()
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradwatch.record import RunWriter, open_run
+from gradwatch.run import RunWriter, open_run
 
 from .records import layout_of, record
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gradwatch.record import Layout, Record
+from gradwatch.run import Layout, Record
 from gradwatch.summarise import BUCKETS, COLUMNS, blank
 
 LAYOUT = Layout(

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from keras import initializers, layers
 
-from gradwatch.capture import describe
-from gradwatch.capture._initialised import as_initialised, left_constant
+from gradwatch.monitor._described import describe
+from gradwatch.monitor._initialised import as_initialised, left_constant
 from gradwatch.select import walk
 
 SHAPE = (40, 60)

@@ -1,6 +1,6 @@
 """What writing, reading and judging a run costs: 200 variables, no model.
 
-Run `make bench`, or `python -m bench.record`. The goals are of the issue: 0.2 ms to
+Run `make bench`, or `python -m bench.run`. The goals are of the issue: 0.2 ms to
 write a recorded step, 40 KB of it with histograms, a second to read a million numbers,
 1 ms for the rules.
 """
@@ -21,7 +21,7 @@ import numpy as np  # noqa: E402
 
 from bench._timing import machine  # noqa: E402
 from gradwatch.diagnose import Doctor  # noqa: E402
-from gradwatch.record import Layout, Record, RunWriter, open_run  # noqa: E402
+from gradwatch.run import Layout, Record, RunWriter, open_run  # noqa: E402
 from gradwatch.summarise import BUCKETS, COLUMNS  # noqa: E402
 
 VARIABLES = 200

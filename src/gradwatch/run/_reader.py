@@ -78,7 +78,7 @@ class Reader:
     """Reads the event files of a directory into a store, and later what is new.
 
     Example:
-    >>> from gradwatch.record import Layout, Record, RunWriter
+    >>> from gradwatch.run import Layout, Record, RunWriter
     >>> from gradwatch.summarise import COLUMNS, blank
     >>> layout = Layout(("a",), ("weight",), (6,))
     >>> row = blank((1, len(COLUMNS)))

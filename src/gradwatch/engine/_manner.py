@@ -15,7 +15,7 @@ class Manner:
         each: Whether the target is one number per example; the numbers are then in the
             `scores` of what was captured.
         differentiate: False runs forward only.
-        rule: How gradients pass through nonlinearities; see `capture/_rules.py`.
+        rule: How gradients pass through nonlinearities; see `engine/_rules.py`.
         given: The activations that are given with the batch, instead of computed; the
             model runs on from there.
     """

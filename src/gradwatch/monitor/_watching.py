@@ -13,6 +13,7 @@ from keras import ops
 from .._errors import told_as
 from .._shadow import Shadows
 from ..backends import Parts, Tensor, current
+from ..engine import Session
 from ..select import (
     NOTHING,
     Activations,
@@ -27,7 +28,6 @@ from ..select import (
 )
 from ..summarise import Group, changes, measure
 from ._optimizer import SCALARS, OptimizerTap
-from ._session import Session
 
 _ARGUMENTS = {Weights: "layers", Activations: "activations", Inputs: "activations"}
 

@@ -9,7 +9,7 @@ import types
 
 import pytest
 
-from gradwatch.record import MlflowSink, RunError, Sink, Sinks, WandbSink, numbers
+from gradwatch.run import MlflowSink, RunError, Sink, Sinks, WandbSink, numbers
 
 from .records import record
 

@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from gradwatch.record import Layout, RunError, RunWriter, open_run
-from gradwatch.record._framing import frame
+from gradwatch.run import Layout, RunError, RunWriter, open_run
+from gradwatch.run._framing import frame
 from gradwatch.summarise import COLUMNS, blank
 
 from .records import LAYOUT, empty, layout_of, record

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -128,3 +129,10 @@ def batch_size(structure: Any, argument: str) -> int:
             f"shape {tuple(tensors[0].shape)}."
         )
     return size
+
+
+def array_of(variable: Any) -> np.ndarray:
+    """Returns a variable as NumPy has it; Keras's own way there is out of date."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return np.asarray(keras.ops.convert_to_numpy(variable.value))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gradwatch.record import RunWriter, open_run
-from gradwatch.record._framing import TornError, frame, unframe
+from gradwatch.run import RunWriter, open_run
+from gradwatch.run._framing import TornError, frame, unframe
 
 from .records import layout_of, record
 
@@ -89,8 +89,8 @@ def test_frames_are_those_of_tensorflow():
 KILLED = """
 import os, signal, sys
 sys.path[:0] = sys.argv[2:]
-from gradwatch.record import RunWriter
-from record.records import record
+from gradwatch.run import RunWriter
+from run.records import record
 writer = RunWriter(sys.argv[1])
 step = 0
 while True:

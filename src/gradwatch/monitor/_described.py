@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Collection, Iterator
 from typing import Any
 
 import keras
 import numpy as np
 
+from ..engine import array_of
 from ..select import Tree, WeightNode
 from ._initialised import as_initialised, left_constant
 
@@ -51,13 +51,6 @@ def describe(tree: Tree, watched: Collection[str], *, values: bool) -> dict[str,
     if _softmax_twice(tree.model):
         whole["softmax_twice"] = True
     return whole
-
-
-def array_of(variable: Any) -> np.ndarray:
-    """Returns a variable as NumPy has it; Keras's own way there is out of date."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return np.asarray(keras.ops.convert_to_numpy(variable.value))
 
 
 def _weight(

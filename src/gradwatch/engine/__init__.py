@@ -1,8 +1,6 @@
-"""Capture: model and selection in, gradients out; the model stays as it was."""
+"""The engine: model and selection in, gradients out; the model stays as it was."""
 
-from ._call import inner_of as inner_of
-from ._described import array_of as array_of
-from ._described import describe as describe
+from ._convert import array_of as array_of
 from ._engine import Captured as Captured
 from ._engine import Engine as Engine
 from ._entries import Entry as Entry
@@ -14,14 +12,9 @@ from ._guard import seeds_of as seeds_of
 from ._guard import untouched as untouched
 from ._leaf import Leaf as Leaf
 from ._manner import Manner as Manner
-from ._optimizer import HISTOGRAMS as HISTOGRAMS
-from ._optimizer import SCALARS as SCALARS
 from ._places import note_place as note_place
 from ._program import input_names as input_names
 from ._reasons import Reason as Reason
 from ._reasons import not_recorded as not_recorded
 from ._session import Facts as Facts
 from ._session import Session as Session
-from ._watching import ACTIVATIONS as ACTIVATIONS
-from ._watching import Watching as Watching
-from ._watching import optimizers_of as optimizers_of

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradwatch.record import TOTALS, Record, RunWriter, numbers, open_run
-from gradwatch.record._counts import pack, unpack
-from gradwatch.record._series import Series, Totals
+from gradwatch.run import TOTALS, Record, RunWriter, numbers, open_run
+from gradwatch.run._counts import pack, unpack
+from gradwatch.run._series import Series, Totals
 from gradwatch.summarise import (
     BUCKETS,
     COLUMNS,

@@ -39,7 +39,7 @@ class RunWriter:
     on are superseded, here and in TensorBoard.
 
     Example:
-    >>> from gradwatch.record import Layout, Record, open_run
+    >>> from gradwatch.run import Layout, Record, open_run
     >>> from gradwatch.summarise import COLUMNS, blank
     >>> layout = Layout(("dense/kernel",), ("weight",), (6,))
     >>> rows = blank((1, len(COLUMNS)))

@@ -31,7 +31,7 @@ def open_run(directory: str | os.PathLike[str]) -> Run:
     """Returns the run that a monitor wrote, or is writing, to a directory.
 
     Example:
-    >>> from gradwatch.record import Layout, Record, RunWriter
+    >>> from gradwatch.run import Layout, Record, RunWriter
     >>> from gradwatch.summarise import COLUMNS, blank
     >>> rows = blank((1, len(COLUMNS)))
     >>> rows[0, COLUMNS.index("norm")] = 0.5
@@ -61,7 +61,7 @@ class Run:
     again supersedes what was there.
 
     Example:
-    >>> from gradwatch.record import Layout, Record, RunWriter, open_run
+    >>> from gradwatch.run import Layout, Record, RunWriter, open_run
     >>> from gradwatch.summarise import COLUMNS, blank
     >>> rows = blank((1, len(COLUMNS)))
     >>> rows[0, COLUMNS.index("norm")] = 0.5
@@ -227,7 +227,7 @@ class Run:
         and −∞ have signs of their own. What the monitor found is marked.
 
         Example:
-        >>> from gradwatch.record import Layout, Record, RunWriter, open_run
+        >>> from gradwatch.run import Layout, Record, RunWriter, open_run
         >>> from gradwatch.summarise import COLUMNS, blank
         >>> rows = blank((1, len(COLUMNS)))
         >>> rows[0, COLUMNS.index("norm")] = 0.5

@@ -28,7 +28,7 @@ class Series:
     measured. They are of the unscaled gradient before clipping, over what is finite.
 
     Example:
-    >>> from gradwatch.record import Layout, Record, RunWriter, open_run
+    >>> from gradwatch.run import Layout, Record, RunWriter, open_run
     >>> from gradwatch.summarise import COLUMNS, blank
     >>> rows = blank((1, len(COLUMNS)))
     >>> rows[0, COLUMNS.index("norm")] = 0.5

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from gradwatch.record import Record, RunError, RunWriter, open_run
+from gradwatch.run import Record, RunError, RunWriter, open_run
 from gradwatch.summarise import COLUMNS, blank
 
 from .records import LAYOUT, layout_of, record, rows_of
@@ -134,7 +134,7 @@ def test_an_interrupted_export_leaves_no_file_and_the_old_one_alone(
     def interrupt(*_):
         raise KeyboardInterrupt("now")
 
-    monkeypatch.setattr("gradwatch.record._export._lines", interrupt)
+    monkeypatch.setattr("gradwatch.run._export._lines", interrupt)
     with pytest.raises(KeyboardInterrupt, match="now"):
         run.export(path)
     assert path.read_text() == "old"

@@ -108,7 +108,7 @@ class Store:
     """A run in memory.
 
     Example:
-    >>> from gradwatch.record import Layout, Record
+    >>> from gradwatch.run import Layout, Record
     >>> from gradwatch.summarise import COLUMNS, blank
     >>> rows = blank((1, len(COLUMNS)))
     >>> rows[0, COLUMNS.index("norm")] = 0.5

@@ -18,5 +18,5 @@ class Clock:
 def clock(monkeypatch):
     """The writer's clock, which stands still until it is moved."""
     clock = Clock()
-    monkeypatch.setattr("gradwatch.record._writer.time", clock)
+    monkeypatch.setattr("gradwatch.run._writer.time", clock)
     return clock

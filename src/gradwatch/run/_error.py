@@ -9,7 +9,7 @@ class RunError(GradwatchError):
     """A run cannot be read or exported; the message says what was found instead.
 
     Example:
-    >>> from gradwatch.record import open_run
+    >>> from gradwatch.run import open_run
     >>> try:
     ...     open_run("nowhere")
     ... except RunError as error:

@@ -13,7 +13,7 @@ def numbers(record: Record) -> dict[str, float]:
     """Returns headline and per-layer numbers by name; what was not measured is absent.
 
     Example:
-    >>> from gradwatch.record import Layout, Record
+    >>> from gradwatch.run import Layout, Record
     >>> from gradwatch.summarise import COLUMNS, blank
     >>> rows = blank((1, len(COLUMNS)))
     >>> rows[0, COLUMNS.index("norm")] = 0.5

@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from gradwatch.record import Reader, RunWriter, _reader, open_run
+from gradwatch.run import Reader, RunWriter, _reader, open_run
 
 from .records import LAYOUT, layout_of, record
 

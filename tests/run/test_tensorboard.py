@@ -9,8 +9,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 from tensorboard.util import tensor_util
 
-from gradwatch.record import Record, RunWriter, open_run
-from gradwatch.record._native import log10_bins
+from gradwatch.run import Record, RunWriter, open_run
+from gradwatch.run._native import log10_bins
 from gradwatch.summarise import BUCKETS, COLUMNS, blank, bucket_edges
 
 from .records import LAYOUT, counts_of, layout_of, record, rows_of

@@ -24,7 +24,7 @@ FRAMEWORKLESS = (
     *("run/", "show/", "summarise/", "tensorboard/"),
     *("diagnose/test_loss.py", "diagnose/test_rules.py"),
     *("workshop/test_backend_loads.py", "workshop/test_clean_tree.py"),
-    "workshop/test_rooms.py",
+    *("workshop/test_rooms.py", "workshop/test_shape.py"),
 )
 
 # A first call compiles for seconds, and a busy machine takes its time to draw examples:

@@ -4,6 +4,7 @@ To give a room a new import, change the table here: it is then a visible diff.
 """
 
 import ast
+import re
 import sys
 from pathlib import Path
 
@@ -11,55 +12,46 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "gradwatch"
 
-# Beside the standard library, NumPy, `_errors`, `_shadow` and the room itself. A name
-# that starts with a dot is another room.
+# Beside the standard library, NumPy, `_errors`, `_shadow`, the room itself and, where
+# Keras is allowed, `_keras`. A name that starts with a dot is another room. A noun may
+# import `show` inside a method (`.plot()`, `.report()`).
 ROOMS = {
     "select": {"keras"},
     "targets": {"keras", ".select"},
     "backends": {"keras"},  # and each file its own framework, see `allowed`
-    "engine": {"keras", ".select", ".targets", ".backends"},
     "summarise": {"keras"},
-    "run": {
-        *(".summarise", "tensorboard", "google_crc32c"),
-        *("pandas", "pyarrow", "wandb", "mlflow"),  # each an extra
-        ".show",  # `Run.plot` and its kin, when they are called
-    },
-    "show": {".summarise", ".run", ".diagnose", "rich", "matplotlib"},
-    # A run → the Gradients tab; its pictures are those of the report.
-    "tensorboard": {".run", ".show", "tensorboard", "werkzeug"},
-    # On top of the engine: model + question → Gradients.
+    "engine": {"keras", ".select", ".targets", ".backends"},
     "inspect": {
         "keras",
         *(".select", ".targets", ".backends", ".engine", ".summarise", ".show"),
     },
-    # On top of the engine: a training that runs → a run on disk.
     "monitor": {
         "keras",
         *(".select", ".backends", ".engine", ".summarise", ".run", ".diagnose"),
     },
-    # What is seen of a training → what is wrong with it.
-    "diagnose": {
-        *(".summarise", ".run"),
-        ".show",  # `Finding.plot`, when it is called
-        # The autopsy runs a model itself.
-        *("keras", ".select", ".targets", ".backends", ".engine"),
+    "run": {
+        *(".summarise", "tensorboard", "google_crc32c"),
+        *("pandas", "pyarrow", "wandb", "mlflow"),  # each an extra
+        ".show",
     },
-    # From a shell: whatever a command needs, imported when it is asked for.
+    "diagnose": {
+        *(".summarise", ".run", ".show"),
+        *("keras", ".select", ".targets", ".backends", ".engine"),  # the autopsy
+    },
+    "attribute": {
+        *("keras", ".select", ".targets", ".engine", ".show"),
+        *(".run", "rich"),  # pictures into TensorBoard; the progress bar
+        *("zarr", "pyarrow"),  # each an extra: attributions of a dataset, on disk
+    },
+    "show": {".summarise", ".run", ".diagnose", "rich", "matplotlib"},
+    "tensorboard": {".run", ".diagnose", ".show", "tensorboard", "werkzeug"},
     "cli": {
         *("click", "rich", "keras", "._version", ".diagnose", ".run", ".show"),
         *(".inspect", ".attribute", ".select", ".targets", ".demo"),
     },
-    # A training to look at, and all that can be seen of it.
     "demo": {
         *("keras", "rich", ".monitor", ".run", ".diagnose", ".show"),
         *(".attribute", ".targets"),
-    },
-    # On top of the engine: model, inputs, target → attributions.
-    "attribute": {
-        *("keras", ".select", ".targets", ".engine"),
-        *(".show", ".run"),  # pictures, and those of a training into TensorBoard
-        "rich",  # the bar of what takes long
-        *("zarr", "pyarrow"),  # each an extra: what is told of a dataset, on disk
     },
     "testing": {"keras"},
 }
@@ -68,16 +60,12 @@ FILES = {
     "__init__": EVERY_ROOM | {"._version", "._with_keras"},
     "__main__": {".cli"},
     "_errors": set(),
+    "_keras": {"keras"},
     "_shadow": set(),
     "_version": set(),
     "_with_keras": EVERY_ROOM,
 }
 FRAMEWORKS = {"tensorflow", "jax", "torch"}
-# Who may use `keras.src`, which Keras may change in any release, and what for.
-KERAS_PRIVATE = {
-    "targets": "`CompileLoss` and class weights: the loss exactly as `fit` has it",
-    "engine": "a tap carries the mask over, and asks for the scope and output spec",
-}
 IMPORTERS = {"import_module", "__import__"}
 # Who may import by a name that is made up: the backend that runs; the file of a command
 # and, where a user asks for it, a module of theirs.
@@ -97,7 +85,8 @@ def allowed(room, parts):
     if room not in ROOMS:
         return None
     own = Path(parts[1]).stem.lstrip("_") if room == "backends" else ""
-    return EVERYWHERE | ROOMS[room] | {f".{room}"} | ({own} & FRAMEWORKS)
+    with_keras = {"._keras"} if "keras" in ROOMS[room] else set()
+    return EVERYWHERE | ROOMS[room] | {f".{room}"} | ({own} & FRAMEWORKS) | with_keras
 
 
 def resolve(module, level, parts):
@@ -155,20 +144,56 @@ def leaks(tree):
             yield node.lineno, "asks which `backend()` runs"
 
 
-def private_keras(tree, parts):
-    """Yield the lines that import `keras.src` or reach it as an attribute."""
+def private_names(tree):
+    """Yield (line, name) of each private attribute: read, or looked up by a string."""
+    for node in ast.walk(tree):
+        names = []
+        match node:
+            case ast.Attribute(value=ast.Name(id="self" | "cls")):
+                continue
+            case ast.Attribute(attr=name):
+                names = [name]
+            case ast.Call(args=args):  # getattr and its kin
+                names = [getattr(arg, "value", None) for arg in args]
+            case ast.Subscript(slice=ast.Constant(value=name)):  # of a __dict__
+                names = [name]
+        for name in names:
+            if isinstance(name, str) and re.fullmatch("_[a-z][a-z_]+", name):
+                yield node.lineno, name
+
+
+def private_keras(tree, parts, known):
+    """Yield (line, what) where Keras is used by names that it may change."""
     for line, name in imports(tree, parts):
         if name.split(".")[:2] == ["keras", "src"]:
-            yield line
+            yield line, "may not use `keras.src`"
     for node in ast.walk(tree):
         match node:
             case ast.Attribute(value=ast.Name(id="keras"), attr="src"):
-                yield node.lineno
+                yield node.lineno, "may not use `keras.src`"
+    for line, name in private_names(tree):
+        if name in known:
+            yield line, f"may not use `{name}`, a private name of Keras"
+
+
+def side_doors(tree, parts):
+    """Yield (line, what) where a private file of another room is imported."""
+    for line, name in imports(tree, parts):
+        first, *rest = name.split(".")
+        inside = first == "gradwatch" and rest and rest[0] in ROOMS
+        own = bool(rest) and len(parts) > 1 and rest[0] == parts[0]
+        if inside and not own and any(part.startswith("_") for part in rest[1:]):
+            yield line, f"may not import `{name}` past the front door"
 
 
 def faults(root):
     """Every break of the rules below `root`, one sentence each."""
     found = []
+    keras_file = root / "_keras.py"
+    known = set()
+    if keras_file.exists():
+        tree = ast.parse(keras_file.read_text(encoding="utf-8"))
+        known = {name for _, name in private_names(tree)}
     for file in sorted(root.rglob("*.py")):
         room, parts = place(file.relative_to(root))
         tree = ast.parse(file.read_text(encoding="utf-8"))
@@ -181,8 +206,9 @@ def faults(root):
             computed_at_home = name == "<computed>" and room in COMPUTED
             if short(name) not in may and not computed_at_home:
                 said.append((line, f"may not import `{name}`"))
-        if room not in KERAS_PRIVATE:
-            said += [(n, "may not use `keras.src`") for n in private_keras(tree, parts)]
+        if room != "_keras":
+            said += private_keras(tree, parts, known)
+        said += side_doors(tree, parts)
         if room != "backends":
             said += leaks(tree)
         found += [f"{'/'.join(parts)}:{n}: `{room}` {what}." for n, what in said]
@@ -219,10 +245,23 @@ BAD = [
     ("select/a.py", "import keras.src.ops", "use `keras.src`"),
     ("select/a.py", "import keras\nkeras.src.ops", "a.py:2: `select` may not use"),
     ("select/a.py", "a = keras.config.backend() == 'jax'", "asks which `backend()`"),
+    ("engine/a.py", "from keras.src import backend", "use `keras.src`"),
+    ("cli/a.py", "from ..show._format import number", "past the front door"),
+    ("show/a/b.py", "from ...diagnose._rules._rule import X", "past the front door"),
     ("engine/a.py", "a = backend() in ('jax', 'torch')", "asks which `backend()`"),
     ("show/a.py", "match backend():\n    case 'jax': 0", "asks which `backend()`"),
     ("summarise/a.py", "y = x.numpy()", "calls `.numpy()`"),
 ]
+
+
+def test_a_private_name_of_keras_is_found_elsewhere(tmp_path):
+    """Once `_keras.py` holds it, nothing else may use it, also not by `getattr`."""
+    (tmp_path / "_keras.py").write_text("def f(model):\n    return model._layers")
+    (tmp_path / "select").mkdir()
+    for source in ("model._layers", "getattr(model, '_layers', ())"):
+        (tmp_path / "select" / "a.py").write_text(source)
+        [fault] = faults(tmp_path)
+        assert "`_layers`, a private name of Keras" in fault
 
 
 @pytest.mark.parametrize(("file", "source", "fault"), BAD)
@@ -236,7 +275,7 @@ def test_a_break_of_the_rules_is_found(tmp_path, file, source, fault):
 
 
 GOOD = {
-    "__init__.py": "from ._version import __version__\nfrom .inspect._g import g",
+    "__init__.py": "from ._version import __version__\nfrom .inspect import g",
     "_errors.py": "import difflib",
     "select/a.py": "import select, keras\nimport numpy as np\nfrom .b import c\n"
     "from .._errors import e\nfrom gradwatch._errors import e\nfrom . import d",
@@ -247,7 +286,8 @@ GOOD = {
     "backends/__init__.py": "import keras, importlib\nkeras.config.backend() == 'x'\n"
     "importlib.import_module(f'.{keras.config.backend()}', __package__)",
     "engine/a.py": "from ..select import x\nfrom gradwatch import targets, backends\n"
-    "from keras.src import backend",
+    "from .._keras import is_built\nself._layers",
+    "_keras.py": "from keras.src import backend\nmodel._layers",
     "show/a.py": "def f():\n    import matplotlib.pyplot as plt\n    g.to_numpy(1)",
 }
 

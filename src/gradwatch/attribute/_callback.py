@@ -14,6 +14,7 @@ import keras
 import numpy as np
 
 from .._errors import GradwatchError, TargetError, quoted
+from .._keras import step_count
 from ..run import ImageWriter
 from ..targets import as_target
 from ._integrated_gradients import integrated_gradients
@@ -180,10 +181,7 @@ def _png(figure: Any) -> tuple[bytes, tuple[int, int]]:
 
 
 def _iterations(model: Any) -> int:
-    optimizer: Any = getattr(model, "optimizer", None)
-    while hasattr(optimizer, "inner_optimizer"):
-        optimizer = optimizer.inner_optimizer
-    iterations = getattr(optimizer, "_iterations", None)
+    iterations = step_count(getattr(model, "optimizer", None))
     return 0 if iterations is None else int(iterations.value)
 
 

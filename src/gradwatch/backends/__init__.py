@@ -12,6 +12,8 @@ from .._errors import GradwatchError
 from ._common import fresh_train_function as fresh_train_function
 from ._flow import Cut as Cut
 from ._flow import Verdict as Verdict
+from ._operations import compiles_first as compiles_first
+from ._operations import traced as traced
 from ._protocol import Leaf as Leaf
 from ._protocol import Outcome as Outcome
 from ._protocol import Parts as Parts

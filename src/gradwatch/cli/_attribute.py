@@ -154,7 +154,7 @@ def _simple(value: Any) -> Any:
 
 
 def _word(value: Any) -> str:
-    from ..show._format import number
+    from ..show import number
 
     value = _simple(value)
     return number(value, 3) if isinstance(value, float) else str(value)
@@ -166,8 +166,7 @@ def _listed(array: Any) -> Any:
 
 def _table(found: Any) -> str:
     """Returns a line for each example and tensor: its score, and where it is from."""
-    from ..show import plain_table
-    from ..show._format import number
+    from ..show import number, plain_table
 
     columns = ["example", "of", "score", "sum", "largest", "at"]
     columns += ["delta"] if found.delta is not None else []

@@ -16,6 +16,7 @@ from ._evidence import evidence_of as evidence_of
 from ._finding import Finding as Finding
 from ._measured import Measured as Measured
 from ._panels import within as within
+from ._rules import PATIENCE as PATIENCE
 from ._symptoms import SYMPTOMS as SYMPTOMS
 from ._symptoms import require_symptoms as require_symptoms
 

@@ -10,9 +10,8 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from keras.src.backend import compute_output_spec
-
 from .._errors import GradwatchError, told_as
+from .._keras import all_layers, compiled_loss, compute_output_spec
 from ..backends import Passed, Runner, current
 from ..select import NOTHING, Tree, Wrt, require_model, resolve, walk
 from ..targets import Loss, Target, prepared_loss
@@ -221,10 +220,10 @@ def _variables(model: Any) -> Hashable:
 def _parts(model: Any) -> list[Any]:
     """What else a compiled pass depends on: the layers, and what `compile` sets."""
     compiled = [
-        getattr(model, "_compile_loss", None),
+        compiled_loss(model),
         getattr(model, "optimizer", None),
     ]
-    return [*compiled, *model._flatten_layers(include_self=False)]
+    return [*compiled, *all_layers(model, itself=False)]
 
 
 def _marks(model: Any) -> list[weakref.ref[Any] | None]:

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 
 from .._errors import GradwatchError, counted
+from .._keras import all_layers, input_structure, output_structure
 from ..targets import Loss, Target, has_loss, needs_labels, num_losses
 
 
@@ -18,7 +19,7 @@ def takes_text(model: Any) -> bool:
 
 def single_input(model: Any, x: Any) -> Any:
     """Takes the only input of a functional model out of a dict, as Keras would."""
-    spec: Any = getattr(model, "_inputs_struct", None)
+    spec: Any = input_structure(model)
     alone = isinstance(spec, keras.KerasTensor) and isinstance(x, dict)
     return x[spec.name] if alone and set(x) == {spec.name} else x
 
@@ -63,12 +64,12 @@ def fixed_batch(model: Any) -> bool:
     if not isinstance(model, keras.Sequential):
         return True
     # Without an `Input`, Keras notes the size of the first batch, and heeds it not.
-    return any(getattr(part, "stateful", False) for part in model._flatten_layers())
+    return any(getattr(part, "stateful", False) for part in all_layers(model))
 
 
 def _by_key(model: Any, x: dict[str, Any], expected: list[Any]) -> list[Any]:
     """Returns the tensors of a dict in the order of the model's inputs."""
-    structure = getattr(model, "_inputs_struct", None)
+    structure = input_structure(model)
     if isinstance(structure, dict):
         # Keras flattens the dict: a key too many would shift all that follow.
         wanted, fits = list(structure), set(structure) == set(x)
@@ -117,7 +118,7 @@ def check_labels(model: Any, y: Any, target: Target) -> None:
 def _check_structure(model: Any, y: Any, target: Target) -> None:
     """Compares labels with the outputs of a functional model."""
     names = getattr(model, "output_names", None)
-    structure = getattr(model, "_outputs_struct", None)
+    structure = output_structure(model)
     names = list(structure) if isinstance(structure, dict) else names
     if not isinstance(names, list):
         return

@@ -8,10 +8,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import keras
-from keras.src.backend import compute_output_spec
-from keras.src.backend.common import global_state
-from keras.src.random.seed_generator import global_seed_generator
 
+from .._keras import (
+    CHANGED_IN_PLACE,
+    all_layers,
+    compute_output_spec,
+    is_built,
+    keep_global_state,
+    mode_arguments,
+    seed_variables,
+    switch_off_remat,
+)
 from ..backends import current
 from ..select import Tree
 
@@ -25,41 +32,20 @@ def untouched(tree: Tree) -> Iterator[None]:
     """
     layers: list[Any] = [tree.model, *(n.layer for n in tree.layers.values())]
     before = [_notes(layer) for layer in layers]
-    counters = dict(global_state.get_global_attribute(_NAMES, {}))
-    deferred = global_state.get_global_attribute(_DEFERRED)
-    chance = random.getstate()
-    seeded = global_state.get_global_attribute(_SEEDS)
-    if seeded is None:
-        # Keras makes it on first use: inside the pass it would never get a value.
-        global_seed_generator()
+    chance = random.getstate()  # first: what Keras creates below draws from it
+    restore_global_state = keep_global_state()
     for layer in layers:
-        layer.__dict__["_remat_mode"] = None
+        switch_off_remat(layer)
     try:
         with current().protected(layers):
             yield
     finally:
         for layer, notes in zip(layers, before, strict=True):
             _restore(layer, notes)
-        # Symbolic tensors take automatic names, and would shift those of the user.
-        names = global_state.get_global_attribute(_NAMES, {})
-        names.clear()
-        names.update(counters)
-        if (
-            deferred is None
-            and global_state.get_global_attribute(_DEFERRED) is not None
-        ):
-            delattr(global_state.GLOBAL_STATE_TRACKER, _DEFERRED)
-        if seeded is None:
-            delattr(global_state.GLOBAL_STATE_TRACKER, _SEEDS)
+        restore_global_state()
         random.setstate(chance)
 
 
-_NAMES = "object_name_uids"
-_DEFERRED = "uninitialized_variables"
-_SEEDS = "global_seed_generator"
-
-# Changed in place by Keras, so that keeping the object is not enough.
-_CHANGED_IN_PLACE = ("_losses", "_losses_override", "_loss_ids", "_tracked")
 # Another thread may have a session of its own on the same layer.
 _SHADOWED = ("call", "quantized_call")
 
@@ -67,7 +53,7 @@ _SHADOWED = ("call", "quantized_call")
 def _notes(layer: Any) -> dict[str, Any]:
     """Returns all attributes of a layer: also what its own `call` may set on it."""
     kept = dict(layer.__dict__)
-    for name in _CHANGED_IN_PLACE:
+    for name in CHANGED_IN_PLACE:
         if name in kept:
             kept[name] = (kept[name], list(kept[name]))
     return kept
@@ -80,7 +66,7 @@ def _restore(layer: Any, notes: dict[str, Any]) -> None:
     for name, value in notes.items():
         if name in _SHADOWED:
             continue
-        if name in _CHANGED_IN_PLACE:
+        if name in CHANGED_IN_PLACE:
             value, contents = value
             value.clear()
             (value.update if isinstance(value, set) else value.extend)(contents)
@@ -96,7 +82,7 @@ def ensure_built(model: Any, x: Any, mode: bool) -> None:
 
     Symbolically first: nothing is computed and no random stream moves.
     """
-    if all(layer.built for layer in model._flatten_layers()):
+    if is_built(model):
         return
     specs = specifications(x)
     try:
@@ -104,7 +90,7 @@ def ensure_built(model: Any, x: Any, mode: bool) -> None:
     except Exception:  # noqa: BLE001 - whatever `call` raises on shapes
         # Data-dependent Python in `call` cannot run on shapes; numbers it can.
         with untouched_seeds(model):
-            model(x, training=mode) if model._call_has_training_arg else model(x)
+            model(x, **mode_arguments(model, mode))
 
 
 def specifications(structure: Any) -> Any:
@@ -122,8 +108,7 @@ def specifications(structure: Any) -> Any:
 
 def seeds_of(model: Any) -> list[Any]:
     """Returns the variables that hold the random seeds of a model's layers."""
-    layers = model._flatten_layers()
-    return [maker.state for layer in layers for maker in layer._seed_generators]
+    return [seed for layer in all_layers(model) for seed in seed_variables(layer)]
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from typing import Any
 import keras
 
 from .._errors import AddressError
+from .._keras import mode_arguments
 from ..backends import Outcome, Recorder, Tensor, current
 from ..select import NOTHING, Selection, Tree, matching_inputs
 from ..targets import Setting, Target, named_outputs
@@ -85,8 +86,7 @@ class ForwardPass:
         x = self._mark_inputs(recorder, parts["x"])
         model: Any = self.tree.model
         with scope, session.open(), ruled(self.manner.rule) as rule:
-            mode = {"training": self.training} if model._call_has_training_arg else {}
-            outputs = model(x, **mode)
+            outputs = model(x, **mode_arguments(model, self.training))
             named = named_outputs(model, outputs)
             self.target.check({n: tuple(t.shape) for n, t in named.items()})
             setting = Setting(

@@ -18,8 +18,8 @@ from typing import Any
 
 import keras
 from keras import ops
-from keras.src import backend
 
+from .._keras import operation_modules
 from ..backends import Tensor, current
 
 Function = Callable[[Tensor], Tensor]
@@ -129,7 +129,7 @@ def ruled(name: str | None) -> Iterator[Ruled]:
     token = _force.set(force)
     installed: list[_StandIn] = []
     try:
-        for module in (backend.nn, backend.numpy):
+        for module in operation_modules():
             installed += [
                 _stand_in(module, function)
                 for function in force.rules

@@ -19,9 +19,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import keras
-from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
-from keras.src.backend.common.stateless_scope import get_stateless_scope
 
+from .._keras import call_signature, get_keras_mask, get_stateless_scope, set_keras_mask
 from ..backends import Recorder, Tensor, current
 from ..select import NOTHING, Selection, Tap, Tree
 from ._leaf import Leaf, path_text
@@ -340,7 +339,7 @@ def _symbolic(structure: Any) -> bool:
 
 def _named_arguments(layer: Any, args: Any, kwargs: Any) -> dict[str, Any]:
     """Returns the arguments of a call by name, positional ones first."""
-    signature = getattr(layer, "_call_signature", None)
+    signature = call_signature(layer)
     if signature is None:  # a plain operation
         signature = inspect.signature(type(layer).call)
         signature = signature.replace(parameters=[*signature.parameters.values()][1:])

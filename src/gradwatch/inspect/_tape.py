@@ -10,6 +10,7 @@ from typing import Any
 import keras
 
 from .._errors import AddressError, GradwatchError, TargetError
+from .._keras import is_built
 from ..backends import current
 from ..engine import (
     Entry,
@@ -127,7 +128,7 @@ class Tape:
         try:
             return self._chosen(tree).weights
         except AddressError:
-            if all(layer.built for layer in tree.model._flatten_layers()):
+            if is_built(tree.model):
                 raise
             return {}
 

@@ -9,6 +9,13 @@ from typing import Any
 import keras
 from keras import ops
 
+from .._keras import (
+    accumulated_gradient,
+    clip_gradients,
+    inner_optimizer,
+    learning_rate_of,
+    step_count,
+)
 from ..backends import Parts, Tensor, current
 from ..summarise import squares
 
@@ -45,13 +52,6 @@ def holding(variables: Sequence[Any], values: Sequence[Tensor]) -> Iterator[None
         yield
 
 
-def inner_of(optimizer: Any) -> Any:
-    """Returns the optimizer that others, which scale the loss, are wrapped around."""
-    while hasattr(optimizer, "inner_optimizer"):
-        optimizer = optimizer.inner_optimizer
-    return optimizer
-
-
 def scale_of(optimizer: Any) -> Tensor | None:
     """Returns what the loss was multiplied by before it was differentiated."""
     dynamic = getattr(optimizer, "dynamic_scale", None)
@@ -63,13 +63,13 @@ def scale_of(optimizer: Any) -> Tensor | None:
 
 def totals_of(optimizer: Any, scale: Tensor | None) -> dict[str, Tensor]:
     """Returns what is known of the step before it is made."""
-    inner = inner_of(optimizer)
+    inner = inner_optimizer(optimizer)
     steps = inner.gradient_accumulation_steps
-    iterations = ops.copy(inner._iterations.value)
+    iterations = ops.copy(step_count(inner).value)
     rate: Any = float("nan")
     schedule = keras.optimizers.schedules.LearningRateSchedule
     # A function of the user's own may do more than answer: do not ask it twice.
-    if isinstance(inner._learning_rate, schedule | keras.Variable):
+    if isinstance(learning_rate_of(inner), schedule | keras.Variable):
         rate = inner.learning_rate
         rate = ops.copy(getattr(rate, "value", rate))
     updates = (iterations + 1) % steps == 0 if steps else 1.0
@@ -83,11 +83,11 @@ def totals_of(optimizer: Any, scale: Tensor | None) -> dict[str, Tensor]:
 
 def accumulators_of(optimizer: Any, step: Step) -> list[Tensor] | None:
     """Returns what was added up before this step, or None if nothing ever is."""
-    inner = inner_of(optimizer)
+    inner = inner_optimizer(optimizer)
     if not inner.gradient_accumulation_steps:
         return None
     return [
-        inner._accumulated_gradients[inner._get_variable_index(v)].value
+        accumulated_gradient(inner, v).value
         for v, grad in zip(step.variables, step.grads, strict=True)
         if grad is not None
     ]
@@ -101,7 +101,7 @@ def applied(
     places: Sequence[int],
 ) -> Parts:
     """Measures the gradient that the rule of the optimizer gets, if it is another."""
-    inner, backend = inner_of(optimizer), current().watching
+    inner, backend = inner_optimizer(optimizer), current().watching
     limits = ("clipnorm", "global_clipnorm", "clipvalue")
     clips = any(getattr(inner, limit, None) is not None for limit in limits)
     if accumulated is None and not clips:
@@ -120,6 +120,6 @@ def applied(
     kernels = backend.kernels
     parts = {"accumulated": squares([grads[i] for i in chosen], kernels)}
     if clips:
-        clipped = inner._clip_gradients(grads)
+        clipped = clip_gradients(inner, grads)
         parts["applied"] = squares([clipped[i] for i in chosen], kernels)
     return parts

@@ -9,6 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from .._keras import consumers_of, inputs_of, producer_of
 from ..engine import array_of
 from ..select import Tree, WeightNode
 from ._initialised import as_initialised, left_constant
@@ -84,7 +85,7 @@ def _initialiser(layer: Any, node: WeightNode) -> Any:
 
 def _layer(layer: Any) -> dict[str, Any]:
     own = _function(layer)
-    after = list(_after(layer))
+    after = list(consumers_of(layer))
     found: dict[str, Any] = {
         "class": type(layer).__name__,
         "own_activation": own,
@@ -108,7 +109,7 @@ def _function(layer: Any) -> str | None:
 
 def _function_after(layer: Any) -> str | None:
     for _ in range(_FAR):
-        after = list(_after(layer))
+        after = list(consumers_of(layer))
         if len(after) != 1:
             return None
         layer = after[0]
@@ -120,12 +121,6 @@ def _function_after(layer: Any) -> str | None:
     return None
 
 
-def _after(layer: Any) -> Iterator[Any]:
-    """The operations that take what a layer gives, in a functional graph."""
-    for node in getattr(layer, "_outbound_nodes", ()):
-        yield node.operation
-
-
 def _is_normalisation(layer: Any) -> bool:
     return "Normalization" in type(layer).__name__
 
@@ -134,8 +129,7 @@ def _heads(model: Any) -> Iterator[Any]:
     """The layers with weights that each output of a functional model comes from."""
     outputs = getattr(model, "outputs", None)
     for output in keras.tree.flatten(outputs) if outputs else ():
-        history = getattr(output, "_keras_history", None)
-        operation = getattr(history, "operation", None)
+        operation = producer_of(output)
         for _ in range(_FAR):
             if operation is None or getattr(operation, "weights", None):
                 break
@@ -149,7 +143,7 @@ def _softmax_twice(model: Any) -> bool:
     losses = [loss for loss in keras.tree.flatten(getattr(model, "loss", None)) if loss]
     in_loss = any(getattr(loss, "from_logits", False) is True for loss in losses)
     for output in keras.tree.flatten(getattr(model, "outputs", None) or ()):
-        last = getattr(getattr(output, "_keras_history", None), "operation", None)
+        last = producer_of(output)
         if last is None or not _is_softmax(last):
             continue
         before = None if getattr(last, "weights", None) else _before(last)
@@ -165,8 +159,5 @@ def _is_softmax(operation: Any) -> bool:
 
 
 def _before(operation: Any) -> Any:
-    nodes: Any = getattr(operation, "_inbound_nodes", ())
-    tensors: Any = nodes[0].input_tensors if len(nodes) == 1 else ()
-    if len(tensors) != 1:
-        return None
-    return getattr(getattr(tensors[0], "_keras_history", None), "operation", None)
+    tensors = inputs_of(operation)
+    return producer_of(tensors[0]) if len(tensors) == 1 else None

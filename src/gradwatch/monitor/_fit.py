@@ -9,13 +9,11 @@ from typing import Any
 
 import keras
 
+from .._keras import EPOCH_LOGS, is_built, step_count
 from .._shadow import Shadows
 from ..backends import current
 from ..select import Wrt
-from ._call import inner_of
 from ._watching import Watching, optimizers_of
-
-_EPOCH_LOGS = "_get_metrics_result_or_logs"
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class Fit:
         self._slots = int(model.steps_per_execution)
         self._trainable = [id(v) for v in model.trainable_variables]
         self.watching = Watching(model, self.optimizers, wrt, self._slots, told.failed)
-        if all(layer.built for layer in model._flatten_layers()):
+        if is_built(model):
             self.watching.resolve()  # a wrong name is said before training starts
         inner = self.watching.train_function(told.before, told.after, told.keep)
         self.function = self._guarded(inner)
@@ -66,10 +64,7 @@ class Fit:
         Of several optimizers the one that made most of them knows best: Keras gives a
         model one of its own, which a `train_step` with others never uses.
         """
-        counts = [
-            getattr(inner_of(optimizer), "_iterations", None)
-            for optimizer in self.optimizers
-        ]
+        counts = [step_count(optimizer) for optimizer in self.optimizers]
         return max((int(n.value) for n in counts if n is not None), default=0)
 
     def fits(self, model: Any) -> bool:
@@ -87,7 +82,7 @@ class Fit:
         """Puts the taps in."""
         self.watching.install()
         self.model.train_function = self.function
-        self._shadows.put(self.model, _EPOCH_LOGS, self._epoch_logs)
+        self._shadows.put(self.model, EPOCH_LOGS, self._epoch_logs)
 
     def close(self) -> None:
         """Takes the taps out."""

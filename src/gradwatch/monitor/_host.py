@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from .._keras import is_built
 from ..diagnose import Finding
 from ..run import Record, RunWriter, Sink, Sinks, numbers
 from ._assemble import Assembler, Labels, headline
@@ -119,7 +120,7 @@ class Host:
     def _described(self, watching: Watching) -> None:
         """Notes what a diagnosis has to know of the model, as it begins."""
         self._rows, facts = None, None
-        if all(layer.built for layer in watching.model._flatten_layers()):
+        if is_built(watching.model):
             try:
                 tree, selection, _ = watching.resolve()
                 facts = describe(tree, selection.weights, values=True)

@@ -12,6 +12,7 @@ from typing import Any
 import keras
 
 from .._errors import GradwatchError
+from .._keras import is_built, step_count
 from ..backends import Parts
 from ..diagnose import Finding
 from ..run import Record, Sink
@@ -152,15 +153,15 @@ def watch(  # noqa: PLR0913 - the arguments of `GradientMonitor`, and two before
             '`every` must not be "epoch" in a loop of your own, which has none that '
             "gradwatch knows of. Received: 'epoch'. Give the number of steps."
         )
-    if not all(layer.built for layer in model._flatten_layers()):
+    if not is_built(model):
         raise GradwatchError(
             "`model` must be built, so that its weights have names. Received: "
             f"{model.name!r}, which is not. Call it once on a batch, or `model.build`."
         )
     host = Host(directory, every, histograms, sinks)
     loop = Watch(host)
-    counts = [o._iterations for o in optimizers if hasattr(o, "_iterations")]
-    host.step = max(int(count.value) for count in counts)
+    counts = [step_count(optimizer) for optimizer in optimizers]
+    host.step = max(int(count.value) for count in counts if count is not None)
     watching = Watching(model, optimizers, as_wrt(layers, activations), 1, host.failed)
     watching.resolve()
     foreseen = not isinstance(every, Budget) and not isinstance(histograms, Budget)

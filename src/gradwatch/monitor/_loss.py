@@ -6,6 +6,8 @@ from typing import Any
 
 import keras
 
+from .._keras import loss_tracker
+
 
 class LossReader:
     """Turns the mean over an epoch into the mean since the last record.
@@ -49,7 +51,7 @@ def _is_running(model: Any) -> bool:
     own = any(type(model).train_step is trainer.train_step for trainer in trainers)
     if own:
         return True
-    tracker = getattr(model, "_loss_tracker", None)
+    tracker = loss_tracker(model)
     return any(
         metric.name == "loss" and metric is not tracker
         for metric in getattr(model, "metrics", ())

@@ -15,6 +15,7 @@ from typing import Any
 
 import keras
 
+from .._keras import is_keras_optimizer
 from ..backends import Tensor, current
 from ..summarise import Move, read_move
 
@@ -92,13 +93,11 @@ def can_listen(optimizer: Any, variable: Any, value: Tensor) -> bool:
     a weight writes it a second time; what accumulates or skips writes in a branch, from
     where nothing comes out.
     """
-    kind = type(optimizer)
     return (
         current().watching.LISTENS
         and current().watching.kernels.can_branch()
-        and kind.__module__.startswith("keras.src.optimizers.")
+        and is_keras_optimizer(optimizer)
         and not isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
-        and not hasattr(optimizer, "_inner_optimizers")
         and not optimizer.gradient_accumulation_steps
         and optimizer.weight_decay is None
         and not (optimizer.use_ema and optimizer.ema_overwrite_frequency)

@@ -16,6 +16,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from .._keras import step_count, variables_of
 from .._shadow import Shadows
 from ..backends import Parts, Tensor, current
 from ..summarise import (
@@ -32,7 +33,6 @@ from ._call import (
     accumulators_of,
     applied,
     holding,
-    inner_of,
     scale_of,
     totals_of,
 )
@@ -111,7 +111,7 @@ class OptimizerTap:
             self.rehearses = self._build(given) and current().watching.tracing()
             if self.rehearses:
                 return original(grads, given)
-        variables = self.optimizer._trainable_variables if given is None else given
+        variables = variables_of(self.optimizer) if given is None else given
         return self._tapped(
             Step(
                 grads,
@@ -120,7 +120,7 @@ class OptimizerTap:
                 run=lambda: original(grads, given),
                 after=lambda _: [getattr(v, "value", v) for v in variables],
                 state=contextlib.nullcontext,
-                advanced=lambda _: inner_of(self.optimizer)._iterations.value,
+                advanced=lambda _: step_count(self.optimizer).value,
             )
         )
 
@@ -133,18 +133,18 @@ class OptimizerTap:
     ) -> Any:
         grads, values = list(grads), list(trainable_variables)
         optimizer = self.optimizer
-        fits = len(values) == len(optimizer._trainable_variables)  # else Keras says so
+        fits = len(values) == len(variables_of(optimizer))  # else Keras says so
         if self._inside or not fits:
             return original(optimizer_variables, grads, values)
 
         def iterations(result: Any) -> Tensor:
             with holding(optimizer.variables, result[1]):
-                return inner_of(self.optimizer)._iterations.value
+                return step_count(self.optimizer).value
 
         return self._tapped(
             Step(
                 grads,
-                optimizer._trainable_variables,
+                variables_of(optimizer),
                 values,
                 run=lambda: original(optimizer_variables, grads, values),
                 after=lambda result: result[0],
@@ -195,7 +195,7 @@ class OptimizerTap:
         """
         stream, backend = self.stream, current().watching
         with step.state():
-            stream.begin(inner_of(self.optimizer)._iterations.value)
+            stream.begin(step_count(self.optimizer).value)
         due = stream.due(SCALARS)
         if due is False:
             return contextlib.nullcontext(), None

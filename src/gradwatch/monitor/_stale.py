@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from .._errors import quoted
+from .._keras import inner_optimizer, variables_of
 from ..backends import current
 from ._watching import optimizers_of
 
@@ -20,9 +21,7 @@ def changed(model: Any) -> list[str]:
     trainable = {id(variable): variable for variable in model.trainable_variables}
     known: dict[int, Any] = {}
     for optimizer in optimizers_of(model):
-        while hasattr(optimizer, "inner_optimizer"):
-            optimizer = optimizer.inner_optimizer
-        for variable in getattr(optimizer, "_trainable_variables", None) or ():
+        for variable in variables_of(inner_optimizer(optimizer)):
             known[id(variable)] = variable
     variables = list((known | trainable).values())
     written = current().watching.written(model.train_function, variables)

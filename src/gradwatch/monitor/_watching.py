@@ -11,6 +11,7 @@ import keras
 from keras import ops
 
 from .._errors import told_as
+from .._keras import is_built
 from .._shadow import Shadows
 from ..backends import Parts, Tensor, current
 from ..engine import Session
@@ -206,7 +207,7 @@ class Watching:
 
     def _new_session(self) -> Session | None:
         # A model that is not built has no addresses yet: its first step goes untapped.
-        if not _is_built(self.model):
+        if not is_built(self.model):
             return None
         tree, selection, _ = self.resolve()
         if not selection.taps:
@@ -249,7 +250,3 @@ def optimizers_of(model: Any) -> list[Any]:
             if isinstance(item, keras.optimizers.Optimizer):
                 found.setdefault(id(item), item)
     return list(found.values())
-
-
-def _is_built(model: Any) -> bool:
-    return all(layer.built for layer in model._flatten_layers())

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import keras
 
 from .._errors import AddressError, GradwatchError, closest, counted, quoted
+from .._keras import producer_of
 from ._tree import Tree
 
 Pattern: TypeAlias = Any
@@ -51,8 +52,8 @@ def as_pattern(pattern: Any, argument: str) -> Pattern:
         return tuple(as_pattern(item, argument) for item in pattern)
     if isinstance(pattern, keras.Variable):
         return TheVariable(pattern)
-    if isinstance(pattern, keras.KerasTensor) and hasattr(pattern, "_keras_history"):
-        return pattern._keras_history.operation
+    if isinstance(pattern, keras.KerasTensor) and producer_of(pattern) is not None:
+        return producer_of(pattern)
     if isinstance(pattern, TheVariable | str | re.Pattern | type | keras.Operation):
         return pattern
     if isinstance(pattern, numbers.Integral) and not isinstance(pattern, bool):

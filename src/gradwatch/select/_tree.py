@@ -15,6 +15,7 @@ from typing import Any
 import keras
 
 from .._errors import GradwatchError
+from .._keras import own_variables, sublayers
 
 
 def require_model(model: object) -> None:
@@ -76,15 +77,9 @@ class Tree:
 
 
 def children(layer: Any) -> Iterator[keras.Operation]:
-    """Yields the direct sublayers of a layer, each once, inputs left out.
-
-    A functional graph also has plain operations, which `layers` does not list.
-    """
-    seen: set[int] = set()
-    candidates = [*getattr(layer, "_operations", ()), *getattr(layer, "_layers", ())]
-    for child in candidates:
-        if id(child) not in seen and not isinstance(child, keras.layers.InputLayer):
-            seen.add(id(child))
+    """Yields the direct sublayers of a layer, each once, inputs left out."""
+    for child in sublayers(layer):
+        if not isinstance(child, keras.layers.InputLayer):
             yield child
 
 
@@ -127,7 +122,7 @@ class _Walker:
         self._own_weights(layer, address)
         self.input_layers += [
             _join(address, item.name)
-            for item in getattr(layer, "_layers", ())
+            for item in sublayers(layer)
             if isinstance(item, keras.layers.InputLayer)
         ]
         below = list(children(layer))
@@ -141,8 +136,8 @@ class _Walker:
             self.visit(child, full)
 
     def _own_weights(self, layer: Any, address: str) -> None:
-        learnable = list(getattr(layer, "_trainable_variables", ()))
-        own = [*learnable, *getattr(layer, "_non_trainable_variables", ())]
+        learnable, others = own_variables(layer)
+        own = [*learnable, *others]
         names = _unique([variable.name for variable in own])
         for position, (variable, name) in enumerate(zip(own, names, strict=True)):
             full = _join(address, name)

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 
 from .._errors import TargetError
+from .._keras import is_keras_loss
 from ._loss import Loss as Loss
 from ._loss import has_loss as has_loss
 from ._loss import loss as loss
@@ -60,7 +61,4 @@ def as_target(target: Any, loss_function: Any = None) -> Target:
 
 
 def _is_loss(target: Any) -> bool:
-    if isinstance(target, keras.losses.Loss):
-        return True
-    module = getattr(target, "__module__", None) or ""
-    return callable(target) and module.startswith("keras.src.losses")
+    return isinstance(target, keras.losses.Loss) or is_keras_loss(target)

@@ -9,13 +9,18 @@ from typing import Any
 
 import keras
 import numpy as np
-from keras.src.backend import compute_output_spec
-from keras.src.trainers.compile_utils import CompileLoss
-from keras.src.trainers.data_adapters.data_adapter_utils import (
-    class_weight_to_sample_weights,
-)
 
 from .._errors import TargetError
+from .._keras import (
+    CompileLoss,
+    class_weight_to_sample_weights,
+    compiled_loss,
+    compute_loss,
+    compute_output_spec,
+    given_loss,
+    given_loss_weights,
+    set_compiled_loss,
+)
 from ._target import Setting, Target, Tensor, weakly
 
 
@@ -95,7 +100,7 @@ class Loss(Target):
     def value(self, setting: Setting) -> Tensor:
         """The compiled loss with regularisers, `add_loss` and weights."""
         model: Any = setting.model
-        told = overrides_loss(model) or model._compile_loss is not None
+        told = overrides_loss(model) or compiled_loss(model) is not None
         if not told and not model.losses:
             raise TargetError(
                 "A loss must come from `model.compile`, `add_loss`, a regulariser or "
@@ -103,7 +108,8 @@ class Loss(Target):
                 "Pass `loss='mse'` (or another loss), or a target such as "
                 "`target=gradwatch.class_score(i)`."
             )
-        value = model._compute_loss(
+        value = compute_loss(
+            model,
             x=setting.x,
             y=setting.y,
             y_pred=setting.outputs,
@@ -178,14 +184,14 @@ def needs_labels(model: Any, target: Target) -> bool:
         return False
     if target.function is not None:
         return True
-    return getattr(model, "_compile_loss", None) is not None
+    return compiled_loss(model) is not None
 
 
 def num_losses(model: Any, target: Target) -> int | None:
     """How many outputs have a loss, if each was given its own."""
     function = target.function if isinstance(target, Loss) else None
     if function is None:
-        function = getattr(getattr(model, "_compile_loss", None), "_user_loss", None)
+        function = given_loss(compiled_loss(model))
     if not keras.tree.is_nested(function):
         return None
     return sum(part is not None for part in keras.tree.flatten(function))
@@ -207,23 +213,22 @@ def prepared_loss(model: Any, target: Target, y: Any, outputs: Any) -> Iterator[
     if not isinstance(target, Loss):
         yield
         return
-    mine = getattr(model, "_compile_loss", None)
+    mine = compiled_loss(model)
     lent = mine
     if target.function is not None:
         names = getattr(model, "output_names", None)
         lent = CompileLoss(target.function, output_names=names)
     elif mine is not None and not mine.built:
         lent = CompileLoss(
-            mine._user_loss, mine._user_loss_weights, output_names=mine.output_names
+            given_loss(mine), given_loss_weights(mine), output_names=mine.output_names
         )
     if lent is not None and not lent.built and keras.tree.is_nested(y):
         compute_output_spec(lent, y, outputs())
     if lent is mine:
         yield
         return
-    # The instance dictionary, not setattr: Keras would start tracking the metrics.
-    model.__dict__["_compile_loss"] = lent
+    set_compiled_loss(model, lent)
     try:
         yield
     finally:
-        model.__dict__["_compile_loss"] = mine
+        set_compiled_loss(model, mine)

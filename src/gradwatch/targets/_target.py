@@ -13,6 +13,7 @@ import keras
 import numpy as np
 
 from .._errors import TargetError, quoted
+from .._keras import functional_of
 from ..select import Activations
 
 Tensor = Any
@@ -121,7 +122,7 @@ def whole_index(index: Any) -> tuple[int, ...]:
 
 def graph_output_names(model: Any) -> list[str] | None:
     """Returns the names of the outputs of a functional or sequential model."""
-    graph = getattr(model, "_functional", None) or model
+    graph = functional_of(model) or model
     names = getattr(graph, "output_names", None)
     return names if isinstance(names, list) else None
 

@@ -11,6 +11,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from .._keras import all_layers, global_settings
+
 _OPENED = (
     keras.Operation,
     keras.Optimizer,
@@ -23,7 +25,6 @@ others it is compared whether they are still the same object."""
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _CLASSES = (keras.Operation, keras.Layer, keras.Model, keras.Sequential, keras.Variable)
-_GLOBAL_STATE = "keras.src.backend.common.global_state"
 
 
 @contextlib.contextmanager
@@ -63,11 +64,8 @@ def _snapshot(model: keras.Model) -> dict[str, Any]:
     seen = _Seen()
     seen.look("model", model)
     seen.classes(model)
-    state = sys.modules.get(_GLOBAL_STATE)
-    if state is not None:
-        # Read, not imported: without it there would be less to compare, that is all.
-        seen.look("keras state", _set(vars(state.GLOBAL_STATE_TRACKER)))
-        seen.look("keras settings", _set(vars(state.GLOBAL_SETTINGS_TRACKER)))
+    for name, state in global_settings().items():
+        seen.look(name, _set(state))
     seen.look("keras.config", _settings())
     seen.look("random streams", _random_streams())
     return seen.facts
@@ -134,7 +132,7 @@ class _Seen:
 
     def classes(self, model: keras.Model) -> None:
         """Notes the methods of Keras's classes and of those of the layers."""
-        found = {type(layer) for layer in model._flatten_layers()} | set(_CLASSES)
+        found = {type(layer) for layer in all_layers(model)} | set(_CLASSES)
         for cls in sorted(found, key=lambda c: (c.__module__, c.__qualname__)):
             for name, value in vars(cls).items():
                 if callable(value) or isinstance(value, property | classmethod):

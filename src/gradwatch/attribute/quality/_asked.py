@@ -10,6 +10,7 @@ import keras
 import numpy as np
 
 from ..._errors import GradwatchError, quoted
+from ..._keras import input_structure
 from ...select import require_model
 from .._method import Again
 from .._problem import Problem
@@ -135,7 +136,7 @@ def _inputs(a: Attribution, model: Any) -> Any:
     names = [s.name.removeprefix("inputs[").removesuffix("]") for s in a.sources]
     if [s.name for s in a.sources] == ["inputs"]:
         return arrays[0]
-    structure = getattr(model, "_inputs_struct", None)
+    structure = input_structure(model)
     by_position = names == [str(number) for number in range(len(names))]
     if by_position or isinstance(structure, list | tuple):
         return arrays

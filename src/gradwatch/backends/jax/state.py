@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..._keras import jax_state_is_synced
 from .._protocol import Sparse, Tensor
 
 
@@ -32,9 +33,7 @@ def protected(layers: Sequence[Any]) -> contextlib.AbstractContextManager[None]:
 
 def synchronise(model: Any) -> None:
     """Inside `fit` the variables hold no values until they are fetched."""
-    if hasattr(model, "jax_state_sync") and not getattr(
-        model, "_jax_state_synced", True
-    ):
+    if hasattr(model, "jax_state_sync") and not jax_state_is_synced(model):
         model.jax_state_sync()
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import jax
 
+from ..._keras import MAKE_FUNCTION, jax_step
+from ..._shadow import Shadows
 from .._common import best_of, fresh_train_function
 from .._plain import KEEPS_TRACES, LISTENS, as_written, tracing, value, written
 from .._protocol import Tensor
@@ -56,21 +58,23 @@ def rebuild(
     keep: Callable[[Any], None] | None = None,
 ) -> Any:
     """As in TensorFlow."""
-    make = model._make_function
 
-    def make_function(step: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def make_function(
+        original: Callable[..., Any],
+        step: Callable[..., Any],
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
         def step_and_keep(state: Any, data: Any) -> Any:
             if keep is not None:
                 keep(data)
             return stream.run(step, state, data)
 
-        return make(step_and_keep, *args, **kwargs)
+        return original(step_and_keep, *args, **kwargs)
 
-    model.__dict__["_make_function"] = make_function
-    try:
+    with Shadows() as shadows:
+        shadows.put(model, MAKE_FUNCTION, make_function)
         inner = fresh_train_function(model)
-    finally:
-        del model.__dict__["_make_function"]
 
     def train_function(state: Any, iterator: Any) -> Any:
         before(model.steps_per_execution)
@@ -82,23 +86,4 @@ def rebuild(
 
 def one_step(model: Any, train_function: Any, batch: Any) -> Any:
     """Makes one training step on a batch, and returns its logs."""
-    state = model._get_jax_state(
-        trainable_variables=True,
-        non_trainable_variables=True,
-        optimizer_variables=True,
-        metrics_variables=True,
-        purge_model_variables=False,
-    )
-    model._jax_state_synced = False
-    logs, state = train_function(state, iter([batch]))
-    model._jax_state = dict(zip(_STATE, state, strict=True))
-    model.jax_state_sync()
-    return logs
-
-
-_STATE = (
-    "trainable_variables",
-    "non_trainable_variables",
-    "optimizer_variables",
-    "metrics_variables",
-)
+    return jax_step(model, train_function, batch)

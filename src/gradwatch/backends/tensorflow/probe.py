@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.framework import ops as tf_ops
 
+from ..._keras import logits_of
 from .._protocol import Leaf, Tensor
 from . import kernels
 
@@ -127,7 +128,7 @@ def _has_logits(tensor: Tensor) -> bool:
     The cross-entropies of Keras do, and compute another thing where they cannot. So the
     gradient at such a tensor is never computed in training: only its value is noted.
     """
-    if hasattr(tensor, "_keras_logits"):
+    if logits_of(tensor) is not None:
         return True
     return not tf.executing_eagerly() and tensor.op.type in ("Sigmoid", "Softmax")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...backends._operations import traced
+from ..._keras import added_loss_ids
+from ...backends import traced
 from ...engine import untouched
 from ._numbers import floats, is_bad
 from ._places import Pass
@@ -69,7 +70,7 @@ def _adding(looked: Pass) -> list[str]:
         run(model, looked.parts["x"])
         broken = {id(loss) for loss in scope.losses if is_bad(floats(loss))}
         everyone = [*looked.tree.layers, ""]
-        found += [a for a in everyone if broken & looked.layer(a)._loss_ids]
+        found += [a for a in everyone if broken & added_loss_ids(looked.layer(a))]
     return found
 
 

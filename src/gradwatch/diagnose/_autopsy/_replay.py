@@ -9,8 +9,8 @@ from typing import Any
 
 import keras
 
-from ...backends import current
-from ...backends._operations import traced
+from ..._keras import mode_arguments
+from ...backends import current, traced
 from ...engine import untouched
 from ...select import Tree
 from ...targets import Setting, Target, prepared_loss
@@ -81,7 +81,7 @@ def watch_target(tree: Tree, parts: dict[str, Any], target: Target) -> Lookout:
 
 def run(model: Any, x: Any) -> Any:
     """Calls a model as a training step does."""
-    return model(x, **({"training": True} if model._call_has_training_arg else {}))
+    return model(x, **mode_arguments(model, True))
 
 
 @contextlib.contextmanager

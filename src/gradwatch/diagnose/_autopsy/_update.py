@@ -9,6 +9,13 @@ from typing import Any
 import keras
 import numpy as np
 
+from ..._keras import (
+    inner_optimizer,
+    learning_rate_of,
+    set_learning_rate,
+    set_variable_path,
+    variables_of,
+)
 from ._numbers import LIMITS, counts, floats, is_bad, largest
 
 
@@ -36,9 +43,8 @@ def broken_update(
     Raises:
         Exception: Whatever the optimizer raises when it is copied or used.
     """
-    while hasattr(optimizer, "inner_optimizer"):  # the gradients are unscaled
-        optimizer = optimizer.inner_optimizer
-    known = list(optimizer._trainable_variables) if optimizer.built else []
+    optimizer = inner_optimizer(optimizer)  # the gradients are unscaled
+    known = variables_of(optimizer) if optimizer.built else []
     known = known or list(variables.values())
     copies = {id(variable): _copy(variable) for variable in known}
     twin = _twin(optimizer, list(copies.values()))
@@ -178,7 +184,7 @@ def _copy(variable: Any) -> Any:
     twin = keras.Variable(
         value, dtype=variable.dtype, trainable=variable.trainable, name=variable.name
     )
-    twin._path = variable.path  # weight decay goes by it
+    set_variable_path(twin, variable.path)
     if hasattr(variable, "overwrite_with_gradient"):
         twin.overwrite_with_gradient = variable.overwrite_with_gradient
     return twin
@@ -189,10 +195,10 @@ def _twin(optimizer: Any, variables: list[Any]) -> Any:
     # Not `copy.copy`: Keras would save the optimizer, and load it.
     asked = object.__new__(type(optimizer))
     asked.__dict__.update(optimizer.__dict__)
-    rate = getattr(optimizer, "_learning_rate", None)
+    rate = learning_rate_of(optimizer)
     schedule = isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)
     if schedule:  # its class may have no config, and Keras may not know it
-        asked.__dict__["_learning_rate"] = keras.ops.convert_to_tensor(1.0)
+        set_learning_rate(asked, keras.ops.convert_to_tensor(1.0))
     config = asked.get_config()
     twin = type(optimizer).from_config(config | ({_RATE: rate} if schedule else {}))
     twin.loss_scale_factor = None  # the gradients are unscaled

@@ -8,7 +8,8 @@ from typing import Any
 import keras
 
 from ..._errors import GradwatchError, TargetError
-from ...backends._operations import compiles_first
+from ..._keras import compiled_loss
+from ...backends import compiles_first
 from ...engine import Engine
 from ...select import Selector, Tree, activations, inputs, require_model, walk, weights
 from ...targets import (
@@ -75,7 +76,7 @@ def autopsy(
         looked = _look(model, x, y, chosen)
     except TargetError:
         # Compiled without a loss: whether `call` adds one is known only now.
-        told = target is not None or getattr(model, "_compile_loss", 0) is not None
+        told = target is not None or compiled_loss(model) is not None
         if told or not isinstance(chosen, Loss):
             raise
         note, chosen = _NO_LOSS, _Forward()

@@ -23,6 +23,7 @@ from ._in_time import Noise as Noise
 from ._in_time import StuckLoss as StuckLoss
 from ._in_time import VanishingTime as VanishingTime
 from ._rule import NOT as NOT
+from ._rule import PATIENCE as PATIENCE
 from ._rule import Rule as Rule
 from ._rule import Sign as Sign
 from ._sight import Past as Past

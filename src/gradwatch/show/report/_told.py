@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._errors import counted
-from ...diagnose import Finding, judged, too_few
-from ...diagnose._rules._rule import PATIENCE
+from ...diagnose import PATIENCE, Finding, judged, too_few
 from ...run import Run, Store
 from .._format import number
 from ..charts import QUANTITIES, curves

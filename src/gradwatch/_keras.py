@@ -1,0 +1,302 @@
+"""The private names of Keras that gradwatch needs, and the only file that uses them.
+
+Keras may change any of them in any release. Each is read by one small function here, so
+that a change upstream is a change of one function. All were checked on Keras 3.10 and
+3.15.1. A function that can do without its private name says what it returns then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from keras.src import backend as _backend
+from keras.src.backend import compute_output_spec as compute_output_spec
+from keras.src.backend.common import global_state as _global_state
+from keras.src.backend.common.masking import get_keras_mask as get_keras_mask
+from keras.src.backend.common.masking import set_keras_mask as set_keras_mask
+from keras.src.backend.common.stateless_scope import (
+    get_stateless_scope as get_stateless_scope,
+)
+from keras.src.random.seed_generator import (
+    global_seed_generator as _global_seed_generator,
+)
+from keras.src.trainers.compile_utils import CompileLoss as CompileLoss
+from keras.src.trainers.data_adapters.data_adapter_utils import (
+    class_weight_to_sample_weights as class_weight_to_sample_weights,
+)
+
+# layers and models --------------------------------------------------------------------
+
+
+def all_layers(model: Any, *, itself: bool = True) -> list[Any]:
+    """Returns the layers of a model at every depth, the model itself among them."""
+    return list(model._flatten_layers(include_self=itself))
+
+
+def is_built(model: Any) -> bool:
+    """Whether a model and every layer below it have their weights."""
+    return all(layer.built for layer in all_layers(model))
+
+
+def sublayers(layer: Any) -> list[Any]:
+    """Returns the direct children, each once: nodes of a functional graph, then layers.
+
+    A functional graph also holds plain operations, which `layers` does not list.
+    """
+    below = [*getattr(layer, "_operations", ()), *getattr(layer, "_layers", ())]
+    return list({id(child): child for child in below}.values())
+
+
+def own_variables(layer: Any) -> tuple[list[Any], list[Any]]:
+    """Returns the variables that a layer itself owns: learnable ones, and the others.
+
+    `trainable_variables` is empty for a frozen layer; whether a weight can learn is
+    decided when it is created.
+    """
+    learnable = getattr(layer, "_trainable_variables", ())
+    return list(learnable), list(getattr(layer, "_non_trainable_variables", ()))
+
+
+def seed_variables(layer: Any) -> list[Any]:
+    """Returns the variables that hold the random seeds of a layer."""
+    return [generator.state for generator in layer._seed_generators]
+
+
+def mode_arguments(model: Any, training: bool) -> dict[str, bool]:
+    """Returns `{"training": …}` for a model whose `call` takes it, else nothing."""
+    return {"training": training} if model._call_has_training_arg else {}
+
+
+def call_signature(layer: Any) -> Any:
+    """Returns the signature of `call`; None for a plain operation."""
+    return getattr(layer, "_call_signature", None)
+
+
+def input_structure(model: Any) -> Any:
+    """Returns how a functional model nests its inputs; None for other models."""
+    return getattr(model, "_inputs_struct", None)
+
+
+def output_structure(model: Any) -> Any:
+    """Returns how a functional model nests its outputs; None for other models."""
+    return getattr(model, "_outputs_struct", None)
+
+
+def functional_of(model: Any) -> Any:
+    """Returns the functional model inside a `Sequential`; None if there is none."""
+    return getattr(model, "_functional", None)
+
+
+def switch_off_remat(layer: Any) -> None:
+    """Switches rematerialisation off on this instance."""
+    layer.__dict__["_remat_mode"] = None
+
+
+CHANGED_IN_PLACE = ("_losses", "_losses_override", "_loss_ids", "_tracked")
+"""Attributes of a layer that a call changes in place: keep their contents."""
+
+
+def added_loss_ids(layer: Any) -> set[int]:
+    """Returns the identities of the losses that a layer added in its last call."""
+    return set(layer._loss_ids)
+
+
+# the functional graph -----------------------------------------------------------------
+
+
+def producer_of(tensor: Any) -> Any:
+    """Returns the operation that a symbolic tensor comes from; None if unknown."""
+    return getattr(getattr(tensor, "_keras_history", None), "operation", None)
+
+
+def consumers_of(operation: Any) -> Iterator[Any]:
+    """Yields the operations that read the output of this one in a functional graph."""
+    for node in getattr(operation, "_outbound_nodes", ()):
+        yield node.operation
+
+
+def inputs_of(operation: Any) -> list[Any]:
+    """Returns the symbolic inputs of an operation that is called exactly once."""
+    nodes: Any = getattr(operation, "_inbound_nodes", ())
+    return list(nodes[0].input_tensors) if len(nodes) == 1 else []
+
+
+# the compiled loss --------------------------------------------------------------------
+
+
+def compiled_loss(model: Any) -> Any:
+    """Returns the loss object that `compile` made; None without one."""
+    return getattr(model, "_compile_loss", None)
+
+
+def set_compiled_loss(model: Any, loss: Any) -> None:
+    """Puts a loss object in the place of the compiled one, untracked."""
+    model.__dict__["_compile_loss"] = loss
+
+
+def given_loss(loss: Any) -> Any:
+    """Returns the loss as it was given to `compile`."""
+    return getattr(loss, "_user_loss", None)
+
+
+def given_loss_weights(loss: Any) -> Any:
+    """Returns the loss weights as they were given to `compile`."""
+    return loss._user_loss_weights
+
+
+def compute_loss(model: Any, **arguments: Any) -> Any:
+    """Computes the loss as `train_step` does, whichever signature a subclass has."""
+    return model._compute_loss(**arguments)
+
+
+def loss_tracker(model: Any) -> Any:
+    """Returns the metric that averages the compiled loss; None without one."""
+    return getattr(model, "_loss_tracker", None)
+
+
+# optimizers ---------------------------------------------------------------------------
+
+
+def inner_optimizer(optimizer: Any) -> Any:
+    """Returns the optimizer inside wrappers such as `LossScaleOptimizer`."""
+    while hasattr(optimizer, "inner_optimizer"):
+        optimizer = optimizer.inner_optimizer
+    return optimizer
+
+
+def step_count(optimizer: Any) -> Any:
+    """Returns the variable that counts steps, accumulating ones included.
+
+    The public `iterations` counts updates. None for an optimizer without a count.
+    """
+    return getattr(inner_optimizer(optimizer), "_iterations", None)
+
+
+def variables_of(optimizer: Any) -> list[Any]:
+    """Returns the weights that an optimizer was built for."""
+    return list(getattr(optimizer, "_trainable_variables", None) or ())
+
+
+def learning_rate_of(optimizer: Any) -> Any:
+    """Returns the rate as it was set: a variable, a schedule or a function."""
+    return getattr(optimizer, "_learning_rate", None)
+
+
+def set_learning_rate(optimizer: Any, rate: Any) -> None:
+    """Puts a rate in the place of the one that was set, untracked."""
+    optimizer.__dict__["_learning_rate"] = rate
+
+
+def accumulated_gradient(optimizer: Any, variable: Any) -> Any:
+    """Returns the variable in which the gradients of a weight are added up."""
+    index = optimizer._get_variable_index(variable)
+    return optimizer._accumulated_gradients[index]
+
+
+def clip_gradients(optimizer: Any, gradients: Sequence[Any]) -> list[Any]:
+    """Clips gradients as the optimizer does before its update."""
+    return list(optimizer._clip_gradients(list(gradients)))
+
+
+def is_keras_optimizer(optimizer: Any) -> bool:
+    """Whether this is one of Keras's own optimizers, with one rule for all weights."""
+    own = type(optimizer).__module__.startswith("keras.src.optimizers.")
+    return own and not hasattr(optimizer, "_inner_optimizers")
+
+
+def set_variable_path(variable: Any, path: str) -> None:
+    """Gives a copy of a variable the path of its original: weight decay goes by it."""
+    variable._path = path
+
+
+def is_keras_loss(function: object) -> bool:
+    """Whether this is one of Keras's own losses."""
+    module = getattr(function, "__module__", None) or ""
+    return callable(function) and str(module).startswith("keras.src.losses")
+
+
+# global state -------------------------------------------------------------------------
+
+_NAME_COUNTERS = "object_name_uids"
+_UNINITIALISED = "uninitialized_variables"
+_SEED_GENERATOR = "global_seed_generator"
+
+
+def keep_global_state() -> Callable[[], None]:
+    """Returns a function that puts Keras's counters and the like back as they are now.
+
+    Symbolic tensors take automatic names and would shift those of the user's next
+    layers. The global seed generator is created now if it does not exist: inside a
+    stateless scope it would never get a value.
+    """
+    state = _global_state
+    counters = dict(state.get_global_attribute(_NAME_COUNTERS, {}))
+    deferred = state.get_global_attribute(_UNINITIALISED)
+    seeded = state.get_global_attribute(_SEED_GENERATOR)
+    if seeded is None:
+        _global_seed_generator()
+
+    def restore() -> None:
+        names = state.get_global_attribute(_NAME_COUNTERS, {})
+        names.clear()
+        names.update(counters)
+        tracker = state.GLOBAL_STATE_TRACKER
+        if deferred is None and state.get_global_attribute(_UNINITIALISED) is not None:
+            delattr(tracker, _UNINITIALISED)
+        if seeded is None:
+            delattr(tracker, _SEED_GENERATOR)
+
+    return restore
+
+
+def global_settings() -> dict[str, dict[str, Any]]:
+    """Returns Keras's global state and settings, by name."""
+    return {
+        "keras state": vars(_global_state.GLOBAL_STATE_TRACKER),
+        "keras settings": vars(_global_state.GLOBAL_SETTINGS_TRACKER),
+    }
+
+
+def operation_modules() -> tuple[Any, ...]:
+    """Returns the modules in which Keras looks up its nonlinearities when called."""
+    return (_backend.nn, _backend.numpy)
+
+
+# a training step on JAX ---------------------------------------------------------------
+
+
+def jax_state_is_synced(model: Any) -> bool:
+    """Whether the variables hold their values; inside `fit` on JAX they do not."""
+    return bool(getattr(model, "_jax_state_synced", True))
+
+
+MAKE_FUNCTION = "_make_function"
+"""The method of the JAX trainer that compiles a step."""
+
+
+def jax_step(model: Any, train_function: Callable[..., Any], batch: Any) -> Any:
+    """Makes one training step on a batch with the JAX trainer; returns its logs."""
+    parts = ("trainable", "non_trainable", "optimizer", "metrics")
+    names = [f"{part}_variables" for part in parts]
+    wanted = dict.fromkeys(names, True)
+    state = model._get_jax_state(**wanted, purge_model_variables=False)
+    model._jax_state_synced = False
+    logs, state = train_function(state, iter([batch]))
+    model._jax_state = dict(zip(names, state, strict=True))
+    model.jax_state_sync()
+    return logs
+
+
+# a training step on TensorFlow --------------------------------------------------------
+
+
+def logits_of(tensor: Any) -> Any:
+    """Returns the logits that Keras noted on a probability tensor, or None."""
+    return getattr(tensor, "_keras_logits", None)
+
+
+# `fit` --------------------------------------------------------------------------------
+
+EPOCH_LOGS = "_get_metrics_result_or_logs"
+"""The method that turns the logs of the last step into those of the epoch."""

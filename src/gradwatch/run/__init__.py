@@ -13,6 +13,7 @@ from ._layout import Record as Record
 from ._numbers import numbers as numbers
 from ._reader import Reader as Reader
 from ._run import Run as Run
+from ._run import Source as Source
 from ._run import open_run as open_run
 from ._series import Series as Series
 from ._series import Totals as Totals

@@ -1,7 +1,6 @@
 """The reader of a run: from event files to a column store, once or again and again.
 
-`open_run` reads to the end and is done. A live view calls the same reader again: what
-was read once is not read again.
+`open_run` reads to the end. A live view calls `read` again: each byte is decoded once.
 """
 
 from __future__ import annotations
@@ -99,7 +98,9 @@ class Reader:
 
     Attributes:
         directory: The directory of the run.
-        store: What was read.
+        store: The numbers that were read.
+        deleted: True once files that had been read were deleted or cut short; their
+            numbers are then no longer in the store.
     """
 
     def __init__(
@@ -107,8 +108,10 @@ class Reader:
     ) -> None:
         self.directory = Path(directory)
         self.store = Store(window)
+        self.deleted = False
         self._window, self._hold = window, hold
         self._files: dict[Path, _File] = {}
+        self._complete = False
 
     @property
     def ours(self) -> bool:
@@ -132,6 +135,11 @@ class Reader:
         """Number of bytes that were read."""
         return sum(file.offset for file in self._files.values())
 
+    @property
+    def share(self) -> float:
+        """Share of the bytes there are that has been read, 0 to 1."""
+        return 1.0 if self._complete else self.done / max(1, self.done + self.waiting)
+
     def again(self) -> Reader:
         """Returns a reader of the same directory that has read nothing yet."""
         return Reader(self.directory, window=self._window, hold=self._hold)
@@ -147,9 +155,18 @@ class Reader:
         """Reads what is new, for about that long; returns whether that was all.
 
         Files of others are passed over. A record that was cut off at the end of a file
-        may be one that is being written: it is looked at again next time.
+        may be one that is being written: it is looked at again next time. Where a file
+        that was read is gone or shorter now, the directory is read from the start.
         """
-        until, some = time.monotonic() + seconds, False
+        if self.lost():
+            self._files.clear()
+            self.store.clear()
+            self.deleted = True
+        self._complete = self._read_until(time.monotonic() + seconds)
+        return self._complete
+
+    def _read_until(self, until: float) -> bool:
+        some = False
         for path, size in _sizes(self.directory).items():
             file = self._files.setdefault(path, _File())
             while not file.damaged and file.offset < size:
@@ -159,6 +176,27 @@ class Reader:
                     break  # torn, or not finished yet
                 some = True
         return True
+
+    def check(self) -> None:
+        """Refuses a directory in which no run was found.
+
+        Raises:
+            RunError: If there is no such directory, or no run in it.
+        """
+        if self.ours:
+            return
+        directory, what = self.directory, ""
+        if not directory.exists():
+            what = "which does not exist"
+        elif not directory.is_dir():
+            what = "which is a file"
+        if what:
+            raise RunError(
+                "`directory` must be the directory of a run. Received: "
+                f"{str(directory)!r}, {what}. Give the directory that the monitor was "
+                "given."
+            )
+        raise RunError(_nothing(directory, list(_sizes(directory))))
 
     def _slice(self, path: Path, file: _File) -> bool:
         """Reads the next records of a file; returns whether there was one."""
@@ -210,30 +248,6 @@ class Reader:
             return None
         tag, packed = decoded.histograms
         return packed if self._hold else CountsInFile(span, tag, file.known)
-
-
-def read_run(directory: Path) -> Store:
-    """Returns the store of the run in a directory, read to the end.
-
-    Raises:
-        RunError: If there is no such directory, or no run in it.
-    """
-    what = ""
-    if not directory.exists():
-        what = "which does not exist"
-    elif not directory.is_dir():
-        what = "which is a file"
-    if what:
-        raise RunError(
-            "`directory` must be the directory of a run. Received: "
-            f"{str(directory)!r}, {what}. Give the directory that the monitor was "
-            "given."
-        )
-    reader = Reader(directory, hold=True)
-    reader.read()
-    if not reader.ours:
-        raise RunError(_nothing(directory, list(_sizes(directory))))
-    return reader.store
 
 
 def _warn_of_damage(path: Path, offset: int, end: int) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..summarise import BUCKETS, COLUMNS, is_blank
 from ._codec import Counts
-from ._layout import KINDS, TOTALS, Layout, Record
+from ._layout import TOTALS, Layout, Record
 from ._series import Column, Histograms, Series, Totals
 
 _CELLS = 2**20  # numbers in a chunk: few enough for the cache of a processor
@@ -142,7 +142,7 @@ class Store:
         self.restarts = 0
         self._window = window
         self._findings: list[tuple[int, dict[str, Any]]] = []
-        self._names: dict[str, tuple[str, ...]] | None = None
+        self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._rows: dict[tuple[Layout, str], Rows] = {}
 
     # writing --------------------------------------------------------------------------
@@ -158,7 +158,12 @@ class Store:
             self.chunks[-1].cut(step)
         del self.passed[bisect_left(self.passed, step) :]
         self._findings = [kept for kept in self._findings if kept[0] < step]
-        self._names = None
+        self._forget_names()
+
+    def clear(self) -> None:
+        """Forgets everything: the files that it came from are gone."""
+        self.restart(0)
+        self.notes = {}
 
     def append(self, record: Record, counts: Counts | None = None) -> None:
         """Appends a record; one that is not later than the last restarts there.
@@ -173,7 +178,7 @@ class Store:
         if last is None or last.full or last.layout != record.layout:
             new = Chunk.of(record.layout, min(self._window or _MOST, _MOST))
             if last is None or last.layout != record.layout:
-                self._names = None
+                self._forget_names()
             else:
                 new.before = last.column("norm")[-1]
             self.chunks.append(new)
@@ -207,12 +212,21 @@ class Store:
         while len(self) - self.chunks[0].count >= self._window:
             oldest = self.chunks.pop(0)
             self.passed += oldest.steps[: oldest.count].tolist()
-            self._names = None
+            self._forget_names()
+
+    def _forget_names(self) -> None:
+        self._names.clear()
+        self._rows.clear()
 
     # what there is --------------------------------------------------------------------
 
     def __len__(self) -> int:
         return sum(chunk.count for chunk in self.chunks)
+
+    @property
+    def num_records(self) -> int:
+        """Number of recorded steps, including those that `window` dropped."""
+        return len(self.passed) + len(self)
 
     @property
     def first(self) -> int:
@@ -242,20 +256,19 @@ class Store:
             dict.fromkeys(chunk.layout for chunk in self.chunks if chunk.count)
         )
 
-    def names(self, kind: str) -> tuple[str, ...]:
-        """Returns the addresses of one kind, along the depth of the model."""
-        if self._names is None:
-            self._rows.clear()
-            self._names = {kind: names_of(self.layouts, (kind,)) for kind in KINDS}
-        return self._names[kind]
+    def names(self, *kinds: str) -> tuple[str, ...]:
+        """Returns the addresses of these kinds, along the depth of the model."""
+        if kinds not in self._names:
+            self._names[kinds] = names_of(self.layouts, kinds)
+        return self._names[kinds]
 
     def rows_of(self, layout: Layout, kind: str) -> Rows:
         """Returns indices among `names(kind)`, and the rows of a layout that go there.
 
         `(None, None)` if each row has its own index.
         """
-        known = self.names(kind)  # before looking at what is kept
         if (layout, kind) not in self._rows:
+            known = self.names(kind)
             index = {name: row for row, name in enumerate(known)}
             own = [row for row, k in enumerate(layout.kinds) if k == kind]
             to = [index[layout.names[row]] for row in own]
@@ -318,19 +331,16 @@ class Store:
         steps = np.concatenate([chunk.steps[: chunk.count] for chunk, _ in mine])
         data = np.concatenate([c.data[:, : c.count, row] for c, row in mine], axis=1)
         columns = {name: masked(data[at]) for name, at in _AT.items()}
-        chunk, row = mine[-1]
+        # Copied now and read later: the run may have gone on by then, or gone back.
+        later = [(row, [*c.counts]) for c, row in mine]
 
         def read() -> Histograms:
-            kept = [
-                (int(step), counts, row)
-                for chunk, row in mine
-                for step, counts in zip(chunk.steps, chunk.counts, strict=False)
-                if counts is not None
-            ]
-            at = np.array([step for step, _, _ in kept], np.int64)
-            each = [counts.read()[row] for _, counts, row in kept]
-            return at, np.array(each, np.int64).reshape(-1, BUCKETS)
+            pairs = [(row, counts) for row, each in later for counts in each]
+            due = [at for at, (_, counts) in enumerate(pairs) if counts is not None]
+            each = [counts.read()[row] for row, counts in pairs if counts is not None]
+            return steps[due], np.array(each, np.int64).reshape(-1, BUCKETS)
 
+        chunk, row = mine[-1]
         size = chunk.layout.sizes[row]
         return Series(key[1], key[0], size, steps, **columns, _read=read)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gradwatch.run import RunWriter, open_run
-from gradwatch.run._framing import TornError, frame, unframe
+from gradwatch.run._event_file import TornError, frame, unframe
 
 from .records import layout_of, record
 

@@ -9,6 +9,7 @@ import os
 import time
 import warnings
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._errors import counted, quoted
-from ._codec import PLUGIN, Counts, Decoded, Meta, decode, metadata
+from ._codec import PLUGIN, Counts, Meta, decode, metadata
 from ._error import RunError
-from ._framing import OVERHEAD, TornError, unframe
-from ._protos import protos
+from ._event_file import OVERHEAD, TornError, protos, unframe
 from ._store import Store
 
 _SLICE = 16 * 2**20  # bytes that are read at once
@@ -35,34 +35,15 @@ class _Span(NamedTuple):
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class CountsInFile:
-    """Histograms that stay in the event file: they are most of it."""
-
-    span: _Span
-    tag: str
-    known: dict[str, Meta]
-
-    def read(self) -> NDArray[np.int64]:
-        """Returns the counts, `[rows, BUCKETS]`."""
-        with self.span.path.open("rb") as file:
-            file.seek(self.span.offset)
-            [record] = unframe(file.read(self.span.length))
-        decoded = decode(protos().Event.FromString(record), self.known)
-        if decoded.histograms is None or decoded.histograms[0] != self.tag:
-            raise OSError(f"'{self.span.path}' has changed.")
-        return decoded.histograms[1].read()
-
-
 @dataclass(slots=True)
 class _File:
-    """What was read of one event file.
+    """The state of reading one event file.
 
     Attributes:
-        offset: Where the next record begins.
-        damaged: Whether nothing more can be read.
-        ours: Whether it holds anything of a run; other programs' files do not.
-        start: A start of a session that is heeded once the file is known to be ours.
+        offset: Offset of the next record.
+        damaged: True if nothing more can be read.
+        ours: True if it holds anything of a run; other programs' files do not.
+        start: A start of a session that counts once the file is known to be ours.
         known: The metadata of the tags.
     """
 
@@ -92,9 +73,9 @@ class Reader:
 
     Args:
         directory: The directory of the run. It need not exist yet.
-        window: Number of the newest records to keep at least; all without.
-        hold: Whether histograms are kept in memory, so that they can be read when the
-            files are gone. A live view leaves them in the file.
+        window: Minimum number of the newest records to keep (default: all).
+        hold: True to keep histograms in memory, so that they can be read when the files
+            are gone. A live view leaves them in the file: they are most of it.
 
     Attributes:
         directory: The directory of the run.
@@ -115,7 +96,7 @@ class Reader:
 
     @property
     def ours(self) -> bool:
-        """Whether anything of a run was met."""
+        """True if anything of a run was read."""
         return any(file.ours for file in self._files.values())
 
     @property
@@ -196,7 +177,7 @@ class Reader:
                 f"{str(directory)!r}, {what}. Give the directory that the monitor was "
                 "given."
             )
-        raise RunError(_nothing(directory, list(_sizes(directory))))
+        raise RunError(_no_run_in(directory))
 
     def _slice(self, path: Path, file: _File) -> bool:
         """Reads the next records of a file; returns whether there was one."""
@@ -223,9 +204,9 @@ class Reader:
                 return file.offset > start
             length *= 4  # a record that is larger than the slice
 
-    def _take(self, record: bytes, span: _Span, file: _File) -> None:
-        """Adds to the store what one event says."""
-        event = protos().Event.FromString(record)
+    def _take(self, data: bytes, span: _Span, file: _File) -> None:
+        """Adds the values of one event to the store."""
+        event = protos().Event.FromString(data)
         if event.session_log.status == protos().SessionLog.START:
             file.start = int(event.step)
         if not file.ours:
@@ -240,14 +221,22 @@ class Reader:
             store.add_finding(decoded.step, finding)
         for key, facts in decoded.notes.items():
             store.note(key, facts)
-        if (snapshot := decoded.record) is not None:
-            store.append(snapshot, self._counts(decoded, span, file))
+        counts = decoded.counts
+        if counts is not None and not self._hold:
+            counts = Counts(partial(_counts_in_file, span, file.known))
+        if (record := decoded.record) is not None:
+            store.append(record, counts)
 
-    def _counts(self, decoded: Decoded, span: _Span, file: _File) -> Counts | None:
-        if decoded.histograms is None:
-            return None
-        tag, packed = decoded.histograms
-        return packed if self._hold else CountsInFile(span, tag, file.known)
+
+def _counts_in_file(span: _Span, known: dict[str, Meta]) -> NDArray[np.int64]:
+    """Returns the histograms of a record, read from its file again."""
+    with span.path.open("rb") as file:
+        file.seek(span.offset)
+        [record] = unframe(file.read(span.length))
+    counts = decode(protos().Event.FromString(record), known).counts
+    if counts is None:
+        raise OSError(f"'{span.path}' has changed.")
+    return counts.read()
 
 
 def _warn_of_damage(path: Path, offset: int, end: int) -> None:
@@ -259,7 +248,8 @@ def _warn_of_damage(path: Path, offset: int, end: int) -> None:
     )
 
 
-def _nothing(directory: Path, paths: list[Path]) -> str:
+def _no_run_in(directory: Path) -> str:
+    paths = list(_sizes(directory))
     held = "which is empty"
     if paths:
         files = counted(len(paths), "event file")

@@ -18,12 +18,10 @@ import time
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
-OVERHEAD = _HEADER.size + _FOOTER.size
-"""Bytes that a record takes in a file, beside its data."""
 
 _COUNTER = itertools.count()
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
@@ -98,7 +96,8 @@ def frame(data: bytes) -> bytes:
     """Returns data as one record of a file.
 
     Example:
-    >>> list(unframe(frame(b"one") + frame(b"two")))
+    >>> import io
+    >>> list(unframe(io.BytesIO(frame(b"one") + frame(b"two"))))
     [b'one', b'two']
     """
     length = struct.pack("<Q", len(data))
@@ -110,39 +109,33 @@ class TornError(Exception):
     """The records of a file end before the file does.
 
     Attributes:
-        offset: Offset of the first unreadable record.
         last: True if it is an unfinished record and nothing follows: what a process
             that was killed, or one that is writing just now, leaves behind.
     """
 
-    def __init__(self, offset: int, *, last: bool) -> None:
-        super().__init__(offset)
-        self.offset = offset
+    def __init__(self, *, last: bool) -> None:
+        super().__init__("unfinished" if last else "damaged")
         self.last = last
 
 
-def unframe(buffer: bytes) -> Iterator[bytes]:
+def unframe(stream: BinaryIO) -> Iterator[bytes]:
     """Yields the data of each record, in order.
 
     Raises:
         TornError: At the first record that is unfinished or does not fit its checksums.
     """
-    start, end = 0, len(buffer)
-    while start < end:
-        if end - start < _HEADER.size:
-            raise TornError(start, last=True)
-        length, crc = _HEADER.unpack_from(buffer, start)
-        if _masked_crc(buffer[start : start + 8]) != crc:
-            raise TornError(start, last=False)
-        begin = start + _HEADER.size
-        stop = begin + length
-        if stop + _FOOTER.size > end:
-            raise TornError(start, last=True)
-        data = buffer[begin:stop]
-        if _masked_crc(data) != _FOOTER.unpack_from(buffer, stop)[0]:
-            raise TornError(start, last=False)
+    while header := stream.read(_HEADER.size):
+        if len(header) < _HEADER.size:
+            raise TornError(last=True)
+        length, crc = _HEADER.unpack(header)
+        if _masked_crc(header[:8]) != crc:  # before so many bytes are read
+            raise TornError(last=False)
+        data, footer = stream.read(length), stream.read(_FOOTER.size)
+        if len(footer) < _FOOTER.size:
+            raise TornError(last=True)
+        if _FOOTER.unpack(footer) != (_masked_crc(data),):
+            raise TornError(last=False)
         yield data
-        start = stop + _FOOTER.size
 
 
 def _masked_crc(data: bytes) -> int:

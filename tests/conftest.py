@@ -106,6 +106,20 @@ def pytest_sessionstart(session):
         )
 
 
+@pytest.fixture(scope="session", autouse=True)
+def compiled_once(tmp_path_factory):
+    """Many tests compile the same small step, for seconds: JAX keeps it by its content.
+
+    Each worker has a directory of its own, because JAX does not write entries atomically.
+    Set in this process only: a child that a test kills could leave half an entry.
+    """
+    if os.environ["KERAS_BACKEND"] == "jax" and "jax" in sys.modules:
+        config = sys.modules["jax"].config
+        config.update("jax_compilation_cache_dir", str(tmp_path_factory.mktemp("jax")))
+        config.update("jax_persistent_cache_min_compile_time_secs", 0)
+        config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
 def pytest_report_header(config):
     if config.getoption("--without-framework"):
         return "no framework"

@@ -110,7 +110,7 @@ def pytest_sessionstart(session):
 def compiled_once(tmp_path_factory):
     """Many tests compile the same small step, for seconds: JAX keeps it by its content.
 
-    Each worker has a directory of its own, because JAX does not write entries atomically.
+    Each worker has its own directory, because JAX does not write entries atomically.
     Set in this process only: a child that a test kills could leave half an entry.
     """
     if os.environ["KERAS_BACKEND"] == "jax" and "jax" in sys.modules:

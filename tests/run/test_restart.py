@@ -121,11 +121,14 @@ def test_a_layout_that_changes_with_a_restart_has_its_own_names(tmp_path):
 
 
 def test_reading_while_it_is_written_shows_what_is_there(tmp_path):
-    """A run is a snapshot; `refresh` gives the next one."""
+    """`refresh` reads on; what was taken from the run before stays as it was."""
     with RunWriter(tmp_path) as writer:
         writer.write(record(0))
         run = open_run(tmp_path)
         writer.write(record(1))
-        assert run.steps.tolist() == [0]
-        assert run.refresh().steps.tolist() == [0, 1]
-        assert run.steps.tolist() == [0]
+        before, totals, steps = run["head/kernel"], run.totals, run.steps
+        assert steps.tolist() == [0]
+        assert run.refresh()
+        assert run.steps.tolist() == run["head/kernel"].steps.tolist() == [0, 1]
+        assert len(run.totals) == 2
+        assert before.steps.tolist() == totals.steps.tolist() == steps.tolist() == [0]

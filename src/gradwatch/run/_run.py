@@ -1,21 +1,21 @@
-"""A run that was read from disk: series of numbers by name."""
+"""A run, finished or still being written: series of numbers by name."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._errors import AddressError, closest, counted, quoted
 from ._export import export, to_pandas
-from ._layout import KINDS, Record
-from ._reader import as_path, read_run
+from ._reader import Reader, as_path
+from ._schema import Record
 from ._series import Series, Totals, span
-from ._store import Store, names_of
+from ._store import Store
 from ._text import newest
 
 if TYPE_CHECKING:
@@ -48,17 +48,42 @@ def open_run(directory: str | os.PathLike[str]) -> Run:
     Raises:
         RunError: If there is no run.
     """
-    path = as_path(directory, "directory")
-    return Run(path, read_run(path))
+    # Histograms are held in memory: they can be read when the files are gone.
+    reader = Reader(as_path(directory, "directory"), hold=True)
+    run = Run(reader)
+    run.refresh()
+    reader.check()
+    return run
+
+
+class Source(Protocol):
+    """Anything that a run is read from, such as a `Reader` of a directory.
+
+    Attributes:
+        directory: The directory of the run.
+        store: The numbers that were read.
+        deleted: True once numbers that had been read were deleted at their source.
+    """
+
+    directory: Path
+    store: Store
+    deleted: bool
+
+    @property
+    def share(self) -> float:
+        """Share of what is there that has been read, 0 to 1."""
+
+    def read(self, seconds: float) -> bool:
+        """Reads what is new, for about that long; returns whether that was all."""
 
 
 class Run:
-    """A run as it was when it was read: a mapping from address to `Series`.
+    """A run, finished or still being written: a mapping from address to `Series`.
 
     `run["conv1/kernel"]` is of a weight's gradient, `run["conv1"]` of an activation's
-    gradient, `run.activation("conv1")` of the activation itself. What is written later
-    is in `run.refresh()`. Where training was restarted at an earlier step, what it did
-    again supersedes what was there.
+    gradient, `run.activation("conv1")` of the activation itself. The run holds what has
+    been read; `run.refresh()` reads on. Where training was restarted at an earlier
+    step, what it did again supersedes what was there.
 
     Example:
     >>> from gradwatch.run import Layout, Record, RunWriter, open_run
@@ -72,27 +97,103 @@ class Run:
     >>> run.names, run.steps.tolist()
     (('dense/kernel',), [3])
 
-    Attributes:
-        directory: Where it was read from.
-        names: The addresses of the weights, along the depth of the model.
-        activations: The addresses of the activations, likewise.
-        steps: The recorded steps.
-        totals: What is said of each step as a whole.
-        findings: What was found while it was written, each with its "step".
-        notes: Facts of the run as a whole.
-        store: The column store that all of these are read from.
+    Args:
+        source: A `Reader`, of which nothing need have been read yet. `open_run` returns
+            a run that has been read to the end.
     """
 
-    def __init__(self, directory: Path, store: Store) -> None:
-        self.directory = directory
-        self.store = store
-        self._known = {kind: store.names(kind) for kind in KINDS}
-        self.names = self._known["weight"]
-        self.activations = names_of(store.layouts, ("activation", "value"))
-        self.steps: NDArray[np.int64] = store.steps
-        self.totals: Totals = store.totals()
-        self.findings: tuple[dict[str, Any], ...] = store.findings
-        self.notes = store.notes
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._totals: tuple[int, Totals] | None = None
+
+    # reading --------------------------------------------------------------------------
+
+    def refresh(self, seconds: float = float("inf")) -> bool:
+        """Reads what was written since; returns whether that was all there is.
+
+        Series that were taken before stay as they are.
+
+        Args:
+            seconds: About how long to read. What is left is read by the next call.
+        """
+        return self._source.read(seconds)
+
+    @property
+    def directory(self) -> Path:
+        """The directory it is read from."""
+        return self._source.directory
+
+    @property
+    def store(self) -> Store:
+        """The column store; everything else here is read from it."""
+        return self._source.store
+
+    @property
+    def share(self) -> float:
+        """Share of what is on disk that has been read, 0 to 1."""
+        return self._source.share
+
+    @property
+    def ended(self) -> bool:
+        """True if the training is over, as far as has been read."""
+        return self.store.ended
+
+    @property
+    def deleted(self) -> bool:
+        """True once files that had been read were deleted or cut short.
+
+        Their numbers are no longer in the run; files that come after them are.
+        """
+        return self._source.deleted
+
+    @property
+    def version(self) -> int:
+        """A number that is another one whenever something has changed."""
+        return self.store.version
+
+    @property
+    def restarts(self) -> int:
+        """Number of times that the training began, or went back to an earlier step."""
+        return self.store.restarts
+
+    # contents -------------------------------------------------------------------------
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The addresses of the weights, along the depth of the model."""
+        return self.store.names("weight")
+
+    @property
+    def activations(self) -> tuple[str, ...]:
+        """The addresses of the activations, along the depth of the model."""
+        return self.store.names("activation", "value")
+
+    @property
+    def steps(self) -> NDArray[np.int64]:
+        """The recorded steps."""
+        return self.store.steps
+
+    @property
+    def num_records(self) -> int:
+        """Number of recorded steps, including those no longer in memory."""
+        return self.store.num_records
+
+    @property
+    def totals(self) -> Totals:
+        """The numbers of each step as a whole."""
+        if self._totals is None or self._totals[0] != self.version:
+            self._totals = self.version, self.store.totals()
+        return self._totals[1]
+
+    @property
+    def findings(self) -> tuple[dict[str, Any], ...]:
+        """The findings made while it was written, each with its "step"."""
+        return self.store.findings
+
+    @property
+    def notes(self) -> dict[str, dict[str, Any]]:
+        """Facts of the run as a whole."""
+        return self.store.notes
 
     # by name --------------------------------------------------------------------------
 
@@ -109,9 +210,9 @@ class Run:
 
     def _find(self, name: str, kinds: tuple[str, ...]) -> Series:
         for kind in kinds:
-            if name in self._known[kind]:
+            if name in self.store.names(kind):
                 return self.store.series((kind, name))
-        keys = [(kind, n) for kind in kinds for n in self._known[kind]]
+        keys = [(kind, n) for kind in kinds for n in self.store.names(kind)]
         ends = [key for key in keys if key[1].endswith(f"/{name}")]
         if len(ends) == 1:
             return self.store.series(ends[0])
@@ -145,7 +246,7 @@ class Run:
         )
 
     def __contains__(self, name: object) -> bool:
-        return name in self._known["weight"] or name in self._known["activation"]
+        return any(name in self.store.names(kind) for kind in ("weight", "activation"))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
@@ -184,10 +285,6 @@ class Run:
         Without histograms, which `run[name].histograms` unpacks.
         """
         return self.store.records()
-
-    def refresh(self) -> Run:
-        """Returns the run as it is now; this one stays as it was."""
-        return open_run(self.directory)
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a table with a line for each step and name.

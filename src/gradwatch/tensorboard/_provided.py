@@ -49,8 +49,7 @@ class Provided:
                 decoded.take(tag, meta, datum.numpy)
         for _, decoded in sorted(steps.items()):
             if (record := decoded.record) is not None:
-                packed = decoded.histograms
-                self.store.append(record, None if packed is None else packed[1])
+                self.store.append(record, decoded.counts)
         for _, decoded in sorted(steps.items()):
             for finding in decoded.findings:
                 self.store.add_finding(decoded.step, finding)

@@ -11,7 +11,7 @@ import pytest
 
 import gradwatch as gw
 from gradwatch.attribute import Attribution, Place
-from gradwatch.show.attributed._heat import rgb
+from gradwatch.show.palette import rgb
 from gradwatch.show.palette import THEMES
 
 LIGHT = THEMES["light"]

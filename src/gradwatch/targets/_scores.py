@@ -133,7 +133,7 @@ class Output(Target):
         ways = (
             f"Take one unit with `gradwatch.output({which}index=…)`, a class with "
             "`gradwatch.class_score(i)`, the mean with `gradwatch.mean_output()`, or "
-            "pass a function of the outputs."
+            "give a function of the outputs."
         )
         what = f"`output({which}…)`"
         return per_example(value, setting.batch_size, what, ways, or_one=or_one)

@@ -61,11 +61,13 @@ def assert_untouched(model: keras.Model) -> Iterator[None]:
 def _snapshot(model: keras.Model) -> dict[str, Any]:
     """Returns everything to compare, by a readable path."""
     snapshot = _Snapshot()
+    # First: Keras creates the dtype policy in its global state when it is read.
+    settings = _settings()
     snapshot.add("model", model)
     snapshot.add_classes(model)
     for name, state in global_settings().items():
         snapshot.add(name, _nonempty(state))
-    snapshot.add("keras.config", _settings())
+    snapshot.add("keras.config", settings)
     snapshot.add("random streams", _random_streams())
     return snapshot.facts
 

@@ -128,6 +128,18 @@ def pytest_report_header(config):
     return f"keras {keras.__version__} on {keras.config.backend()}"
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef, request):
+    """Gives fixtures of a module a fresh Keras, too: they are set up before `seeded`.
+
+    Otherwise the names and weights of their models would depend on the tests that
+    happened to run before.
+    """
+    if fixturedef.scope != "function":
+        fresh_keras()
+    return (yield)
+
+
 @pytest.fixture(autouse=True)
 def seeded():
     """Fresh names (`dense`, not `dense_7`) and seeds before; Keras's settings after."""
@@ -140,17 +152,23 @@ def seeded():
     config = keras.config
     floatx, policy = config.floatx(), config.dtype_policy()
     data_format = config.image_data_format()
-    # Without freeing memory: a full collection takes half a second, every test.
-    keras.utils.clear_session(free_memory=False)
-    # Keras makes the policy anew when it is next asked for: not in the middle of a test
-    # that looks for traces.
-    config.dtype_policy()
-    keras.utils.set_random_seed(0)
+    fresh_keras()
     yield
     config.set_floatx(floatx)
     config.set_dtype_policy(policy)
     config.set_image_data_format(data_format)
     close_figures()
+
+
+def fresh_keras():
+    """Resets the names that Keras counts, and all seeds."""
+    if "keras" not in sys.modules:
+        return
+    import keras
+
+    # Without freeing memory: a full collection takes half a second, every test.
+    keras.utils.clear_session(free_memory=False)
+    keras.utils.set_random_seed(0)
 
 
 def close_figures():

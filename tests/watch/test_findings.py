@@ -11,7 +11,7 @@ import pytest
 from keras import layers
 
 import gradwatch as gw
-from gradwatch.diagnose import Doctor
+from gradwatch.diagnose import RuleEngine
 from gradwatch.monitor._verdict import Verdict
 
 from .models import QUICK
@@ -131,13 +131,13 @@ def test_stop_keeps_what_a_checkpoint_has(tmp_path):
 @pytest.fixture
 def slow_rules(monkeypatch):
     """Rules that are not done with a record before several more steps are."""
-    see = Doctor.see
+    see = RuleEngine.read
 
     def late(self, record):
         time.sleep(0.15)
         return see(self, record)
 
-    monkeypatch.setattr(Doctor, "see", late)
+    monkeypatch.setattr(RuleEngine, "read", late)
 
 
 @pytest.mark.usefixtures("slow_rules")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..._errors import counted
-from ...diagnose import PATIENCE, SYMPTOMS, Finding, judged, too_few
+from ...diagnose import PATIENCE, SYMPTOMS, Finding, find, too_few_steps
 from ...run import Run, Series
 from .._format import number, percent
 from ..charts import NONFINITE
@@ -79,7 +79,7 @@ class ReportData:
         """The sentence on a run without findings."""
         if self.enough:
             return "Nothing was found to be wrong."
-        return too_few(len(self.run.steps))
+        return too_few_steps(len(self.run.steps))
 
 
 def report_data(run: Run, name: str) -> ReportData:
@@ -93,7 +93,7 @@ def report_data(run: Run, name: str) -> ReportData:
     trained["judged"] = "while it trained" if recorded else "now, for this report"
     trained["watching cost"] = _cost(run.overhead)
     layers = tuple(_layer(run[name]) for name in run.names)
-    return ReportData(name, run, recorded or judged(run), trained, layers)
+    return ReportData(name, run, recorded or find(run), trained, layers)
 
 
 def title_of(finding: Finding) -> str:
@@ -117,7 +117,7 @@ def details(
     more = len(finding.addresses) - most
     where += f" and {more} more" if more > 0 else ""
     texts = (
-        ("Seen", _seen(finding)),
+        ("Evidence", _seen(finding)),
         ("Healthy", finding.healthy),
         ("It is not", "; ".join(finding.excluded)),
         ("Try first", finding.try_first),
@@ -132,6 +132,11 @@ def _marked(text: str, words: Callable[[str], str], code: Callable[[str], str]) 
     if len(parts) % 2 == 0:
         return words(text)
     return "".join((code if i % 2 else words)(part) for i, part in enumerate(parts))
+
+
+def until(finding: Finding) -> str:
+    """Returns the end of a finding that is over, in words."""
+    return "" if finding.until is None else f" until step {finding.until:,}"
 
 
 def _seen(finding: Finding) -> str:

@@ -8,8 +8,8 @@ import { el, replace } from "./dom";
 import { FindingsList } from "./findings";
 import { counted } from "./format";
 import { HeatCard } from "./heatcard";
-import { MomentCard } from "./momentcard";
-import { theme, type Theme } from "./palette";
+import { SnapshotCard } from "./snapshotcard";
+import { PROPERTIES, theme, type Theme } from "./palette";
 import { rowsOf, type Row } from "./rows";
 import { Sides } from "./sides";
 import type { Facts, Finding, Kind, Quantity, Source } from "./source";
@@ -36,7 +36,7 @@ export class App {
   private toolbar: Toolbar;
   private curves: CurvesCard;
   private heat: HeatCard;
-  private moment: MomentCard;
+  private snapshot: SnapshotCard;
   private findings: FindingsList;
   private details = el("section", { class: "card details", "aria-label": "Numbers" });
   private about = el("section", { class: "card about", "aria-label": "What was trained" });
@@ -69,14 +69,14 @@ export class App {
     this.toolbar = new Toolbar(events.change, () => this.themes.toggle());
     this.curves = new CurvesCard(events);
     this.heat = new HeatCard(events);
-    this.moment = new MomentCard(events);
+    this.snapshot = new SnapshotCard(events);
     this.findings = new FindingsList(events.finding);
     this.layout();
   }
 
   private layout(): void {
-    document.head.append(el("style", {}, uplotCss), el("style", {}, styleCss));
-    const main = el("main", { class: "main" }, this.curves.root, this.heat.root, this.moment.root);
+    document.head.append(el("style", {}, uplotCss), el("style", {}, PROPERTIES + styleCss));
+    const main = el("main", { class: "main" }, this.curves.root, this.heat.root, this.snapshot.root);
     const aside = el("aside", { class: "aside" }, this.findings.root, this.details, this.about);
     if (this.options.report) aside.replaceChildren(this.details);
     this.content.append(main, aside);
@@ -169,7 +169,7 @@ export class App {
   private walk(rows: number, records: number): void {
     const next = this.rows[Math.min(Math.max(this.row + rows, 0), this.rows.length - 1)];
     if (rows && next) this.change({ line: next.names[0] });
-    if (records) this.moment.step(records);
+    if (records) this.snapshot.step(records);
   }
 
   /** Goes to the layer and the step of a finding. */
@@ -240,7 +240,7 @@ export class App {
     this.curves.show(state, sides, range, theme);
     const quantity = this.quantities.find((q) => q.name === state.quantity)!;
     this.heat.show({ state, sides, rows, row, quantity, range, theme });
-    this.moment.show({ state, sides, rows, row, range, theme });
+    this.snapshot.show({ state, sides, rows, row, range, theme });
     this.showDetails(a, b);
     this.findings.show({ runs: b ? [a, b] : [a], chosen: state.finding });
     if (this.changes.of("about", a, b)) showAbout(this.about, b ? [a, b] : [a]);
@@ -291,9 +291,9 @@ export class App {
   private showDetails(a: Facts, b: Facts | null): void {
     const { line: name, kind } = this.state;
     const place = (facts: Facts) => facts.lines[kind]?.names.indexOf(name ?? "") ?? -1;
-    const runs = [{ facts: a, moment: this.sides.a.moment.value, line: place(a) }];
-    if (b) runs.push({ facts: b, moment: this.sides.b.moment.value, line: place(b) });
-    if (this.changes.of("details", name, kind, a, b, ...runs.map((run) => run.moment))) {
+    const runs = [{ facts: a, snapshot: this.sides.a.snapshot.value, line: place(a) }];
+    if (b) runs.push({ facts: b, snapshot: this.sides.b.snapshot.value, line: place(b) });
+    if (this.changes.of("details", name, kind, a, b, ...runs.map((run) => run.snapshot))) {
       showDetails(this.details, { name, kind, quantities: this.quantities, runs });
     }
   }

@@ -77,7 +77,7 @@ export class CurvesChart {
     if (!run) return "";
     const row = run.curves.names.indexOf(this.view!.curve);
     const n = run.curves.first.length;
-    return `, last ${number(run.curves.high[row * n + n - 1])}`;
+    return `, last ${number(run.curves.values[row * n + n - 1])}`;
   }
 
   /** Steps of all runs together; each has two lines, the smallest and largest of a bucket. */
@@ -92,8 +92,8 @@ export class CurvesChart {
       for (let i = 0; i < n; i++) {
         if (curves.first[i] < 0) continue;
         xs.push(curves.last[i]);
-        low.push(drawn(curves.low[row * n + i]));
-        high.push(drawn(curves.high[row * n + i]));
+        low.push(drawn(curves.least[row * n + i]));
+        high.push(drawn(curves.values[row * n + i]));
       }
       return [xs, high, low] as uPlot.AlignedData;
     });
@@ -286,7 +286,7 @@ export class CurvesChart {
       while (at > 0 && curves.first[at] < 0) at--;
       if (at < 0 || curves.first[at] < 0) return;
       const row = curves.names.indexOf(view.curve);
-      const [low, high] = [curves.low[row * n + at], curves.high[row * n + at]];
+      const [low, high] = [curves.least[row * n + at], curves.values[row * n + at]];
       const flags = curves.flags[row * n + at];
       const words: string[] = [];
       if (flags & NAN) words.push("NaN");

@@ -1,7 +1,7 @@
 // All numbers of the chosen line at the chosen step, and what was trained.
 import { el, replace } from "./dom";
 import { count, counted, number, percent, printable } from "./format";
-import { MEASURED, NAN, NEGINF, POSINF, stepsOf, type Facts, type Kind, type Moment, type Quantity } from "./source";
+import { MEASURED, NAN, NEGINF, POSINF, stepsOf, type Facts, type Kind, type Snapshot, type Quantity } from "./source";
 
 export const KIND_WORDS: Record<Kind, string> = {
   weight: "weight",
@@ -13,7 +13,7 @@ export interface DetailsView {
   name: string | null;
   kind: Kind;
   quantities: Quantity[];
-  runs: { facts: Facts; moment: Moment | null; line: number }[];
+  runs: { facts: Facts; snapshot: Snapshot | null; line: number }[];
 }
 
 export function showDetails(root: HTMLElement, view: DetailsView): void {
@@ -22,8 +22,8 @@ export function showDetails(root: HTMLElement, view: DetailsView): void {
     return;
   }
   const head = el("tr", {}, el("th", { scope: "col" }, ""));
-  for (const [i, { facts, moment }] of view.runs.entries()) {
-    const step = moment ? stepsOf(moment) : "—";
+  for (const [i, { facts, snapshot }] of view.runs.entries()) {
+    const step = snapshot ? stepsOf(snapshot) : "—";
     const name = view.runs.length > 1 ? `${printable(facts.name)}, ` : "";
     head.append(
       el("th", { scope: "col" }, el("span", { class: `dot run${i}` }), `${name}${step}`),
@@ -33,8 +33,8 @@ export function showDetails(root: HTMLElement, view: DetailsView): void {
   for (const quantity of view.quantities) {
     if (!quantity.kinds.includes(view.kind)) continue;
     const row = el("tr", {}, el("th", { scope: "row", title: quantity.meaning }, quantity.label));
-    for (const { moment, line } of view.runs) {
-      const [text, alarm] = cell(quantity, moment, line);
+    for (const { snapshot, line } of view.runs) {
+      const [text, alarm] = cell(quantity, snapshot, line);
       row.append(
         el("td", { class: alarm ? "alarm" : "", "data-quantity": quantity.name }, text),
       );
@@ -52,23 +52,23 @@ export function showDetails(root: HTMLElement, view: DetailsView): void {
   );
 }
 
-function cell(quantity: Quantity, moment: Moment | null, line: number): [string, boolean] {
-  if (!moment || line < 0) return ["—", false];
+function cell(quantity: Quantity, snapshot: Snapshot | null, line: number): [string, boolean] {
+  if (!snapshot || line < 0) return ["—", false];
   if (quantity.name === "nonfinite") {
     const marks = ["NaN", "+∞", "-∞"];
     const words = marks
-      .map((mark, k) => [moment.counts[k * moment.lines + line], mark] as const)
+      .map((mark, k) => [snapshot.counts[k * snapshot.lines + line], mark] as const)
       .filter(([many]) => many > 0)
       .map(([many, mark]) => `${count(many)} ${mark}`);
     if (words.length) return [words.join(", "), true];
   }
-  const at = moment.quantities.indexOf(quantity.name) * moment.lines + line;
-  const flags = moment.flags[at];
+  const at = snapshot.quantities.indexOf(quantity.name) * snapshot.lines + line;
+  const flags = snapshot.flags[at];
   if (!(flags & MEASURED)) return ["—", false];
   if (flags & NAN) return ["NaN", true];
   if (flags & POSINF) return ["+∞", true];
   if (flags & NEGINF) return ["-∞", true];
-  const value = moment.values[at];
+  const value = snapshot.values[at];
   return [quantity.scale === "share" ? share(quantity, value) : number(value), false];
 }
 

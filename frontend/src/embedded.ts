@@ -8,7 +8,7 @@ import {
   type Heat,
   type Histograms,
   type Kind,
-  type Moment,
+  type Snapshot,
   type Quantity,
   type Source,
   type Span,
@@ -74,7 +74,7 @@ export class EmbeddedSource implements Source {
     return curvesOf(this.part(`${this.place(run)}/curves/`));
   }
 
-  async moment(run: string, kind: Kind, at: { index?: number; step?: number }): Promise<Moment> {
+  async snapshot(run: string, kind: Kind, at: { index?: number; step?: number }): Promise<Snapshot> {
     const place = this.place(run);
     const quantities = (this.data.facts.quantities as Quantity[])
       .map((quantity) => quantity.name)

@@ -2,14 +2,14 @@
 import { drawPowers, FONT } from "./axis";
 import { el, sharp } from "./dom";
 import { foldAll } from "./format";
-import { BLUE, GREEN, ORANGE, SKY, type Theme } from "./palette";
+import type { Theme } from "./palette";
 import { blocksOf, type Row } from "./rows";
-import { MEASURED, type Kind, type Moment } from "./source";
+import { MEASURED, type Kind, type Snapshot } from "./source";
 
 export interface FlowView {
   rows: Row[];
   kind: Kind;
-  moments: { moment: Moment; which: "a" | "b" }[];
+  snapshots: { snapshot: Snapshot; which: "a" | "b" }[];
   row: number;
   theme: Theme;
 }
@@ -68,16 +68,16 @@ export class FlowChart {
       width: width - BOX.left - BOX.right,
       height: HEIGHT - BOX.top - BOX.bottom,
     };
-    const runs = view.moments.map(({ moment, which }) =>
-      rows.map((row) => pointOf(row[which], moment)),
+    const runs = view.snapshots.map(({ snapshot, which }) =>
+      rows.map((row) => pointOf(row[which], snapshot)),
     );
-    const first = view.moments[0]?.moment;
+    const first = view.snapshots[0]?.snapshot;
     this.canvas.setAttribute(
       "aria-label",
       first ? `gradient flow along depth at step ${first.step}` : "gradient flow",
     );
     // While it plays the axis only grows, so that movement is that of the gradients.
-    const key = [view.kind, view.moments.length, rows.map((r) => r.label)].join();
+    const key = [view.kind, view.snapshots.length, rows.map((r) => r.label)].join();
     if (key !== this.key) [this.key, this.extent] = [key, null];
     this.extent = extentOf(runs.flat(), this.extent);
     const [low, high] = this.extent ?? [-3, 0];
@@ -201,19 +201,19 @@ export class FlowChart {
 }
 
 /** What a row shows at a step: the largest of its lines. */
-export function pointOf(lines: number[], moment: Moment): Point {
-  const typical = moment.quantities.indexOf("mean_abs") * moment.lines;
-  const largest = moment.quantities.indexOf("largest") * moment.lines;
+export function pointOf(lines: number[], snapshot: Snapshot): Point {
+  const typical = snapshot.quantities.indexOf("mean_abs") * snapshot.lines;
+  const largest = snapshot.quantities.indexOf("largest") * snapshot.lines;
   const point: Point = { state: "missing", typical: 0, largest: 0, alarm: false };
   for (const line of lines) {
-    if (line < 0 || line >= moment.lines) continue;
+    if (line < 0 || line >= snapshot.lines) continue;
     for (let kind = 0; kind < 3; kind++) {
-      if (moment.counts[kind * moment.lines + line] > 0) point.alarm = true;
+      if (snapshot.counts[kind * snapshot.lines + line] > 0) point.alarm = true;
     }
-    if (!(moment.flags[typical + line] & MEASURED)) continue;
-    const value = moment.values[typical + line];
+    if (!(snapshot.flags[typical + line] & MEASURED)) continue;
+    const value = snapshot.values[typical + line];
     if (value > point.typical) point.typical = value;
-    const top = moment.values[largest + line];
+    const top = snapshot.values[largest + line];
     if (top > point.largest) point.largest = top;
     if (value > 0) point.state = "value";
     else if (point.state === "missing" && value === 0) point.state = "zero";
@@ -234,11 +234,11 @@ function extentOf(points: Point[], before: [number, number] | null): [number, nu
 }
 
 function lookOf(row: Row, kind: Kind, theme: Theme): { shape: string; colour: string; trend: boolean } {
-  if (kind === "activation") return { shape: "square", colour: GREEN, trend: true };
-  if (kind === "value") return { shape: "triangle", colour: theme.dark ? SKY : BLUE, trend: true };
+  if (kind === "activation") return { shape: "square", colour: theme.hues[2], trend: true };
+  if (kind === "value") return { shape: "triangle", colour: theme.accent, trend: true };
   const vector = row.names.length === 1 && VECTORS.test(row.names[0]);
-  if (vector) return { shape: "diamond", colour: ORANGE, trend: false };
-  return { shape: "circle", colour: theme.dark ? SKY : BLUE, trend: true };
+  if (vector) return { shape: "diamond", colour: theme.hues[1], trend: false };
+  return { shape: "circle", colour: theme.accent, trend: true };
 }
 
 function shape(

@@ -2,7 +2,7 @@
 import { drawPowers, drawSteps, FONT, type Range } from "./axis";
 import { el, sharp } from "./dom";
 import { count, number, percent } from "./format";
-import { ORANGE, type Theme } from "./palette";
+import type { Theme } from "./palette";
 import type { Histograms } from "./source";
 
 export interface HistogramView {
@@ -147,7 +147,7 @@ export class HistogramChart {
       const [plus, minus] = [row[n + octave], row[n - 1 - octave]];
       context.fillStyle = theme.accent;
       context.fillRect(middle, y, (plus / most) * half, high);
-      context.fillStyle = ORANGE;
+      context.fillStyle = theme.hues[1];
       context.fillRect(middle - (minus / most) * half, y, (minus / most) * half, high);
     }
     context.fillStyle = theme.muted;

@@ -1,21 +1,5 @@
-// The colours of show/palette.py; a test compares the two.
-export const BLUE = "#0072B2";
-export const ORANGE = "#E69F00";
-export const GREEN = "#009E73";
-export const VERMILION = "#D55E00";
-export const SKY = "#56B4E9";
-export const PURPLE = "#CC79A7";
-export const INK = "#1F2328";
-export const MUTED = "#6E7781";
-export const ALARM = "#C1121F";
-export const ALARM_DARK = "#FF7B72";
-
-// A heat map from small to large. One end is near the page, so that what is small recedes.
-export const RAMP_LIGHT = ["#F2F6E4", "#A9DCC6", "#43AAC6", "#0072B2", "#0A2A5C"];
-export const RAMP_DARK = ["#12243F", "#0072B2", "#43AAC6", "#A9DCC6", "#FBFBE3"];
-// A difference: less, equal, more.
-export const FORK_LIGHT = ["#084A80", "#5AA6D6", "#F4F4F2", "#F0A43C", "#9A4A00"];
-export const FORK_DARK = ["#8FD0F5", "#1F78B4", "#22262B", "#C77B12", "#FFC872"];
+// The colours of show/palette.py, which generates palette.json.
+import themes from "./palette.json";
 
 export interface Theme {
   dark: boolean;
@@ -24,6 +8,7 @@ export interface Theme {
   muted: string;
   grid: string;
   band: string;
+  hues: string[];
   accent: string;
   second: string;
   nan: string;
@@ -61,43 +46,36 @@ function ramp(stops: string[], size = 256): Uint32Array {
   });
 }
 
-const LIGHT: Theme = {
-  dark: false,
-  page: "#FFFFFF",
-  ink: INK,
-  muted: MUTED,
-  grid: "#80889038",
-  band: "#80889014",
-  accent: BLUE,
-  second: VERMILION,
-  nan: ALARM,
-  posinf: ORANGE,
-  neginf: PURPLE,
-  zero: "#D5CFC8",
-  unmeasured: "#80889055",
-  warn: "#8A5A00",
-  ramp: ramp(RAMP_LIGHT),
-  fork: ramp(FORK_LIGHT),
-};
+function made(dark: boolean): Theme {
+  const from = dark ? themes.dark : themes.light;
+  return {
+    dark,
+    page: from.paper,
+    ink: from.ink,
+    muted: from.muted,
+    grid: from.page.grid,
+    band: from.page.band,
+    hues: from.hues,
+    accent: from.hues[0],
+    second: from.sick,
+    nan: from.nan,
+    posinf: from.posinf,
+    neginf: from.neginf,
+    zero: from.zero,
+    unmeasured: from.page.hatch,
+    warn: from.warn,
+    ramp: ramp(from.ramp),
+    fork: ramp(from.fork),
+  };
+}
 
-const DARK: Theme = {
-  dark: true,
-  page: "#181B20",
-  ink: "#E6EAEE",
-  muted: "#9AA4AF",
-  grid: "#80889045",
-  band: "#80889018",
-  accent: SKY,
-  second: "#FF9B57",
-  nan: "#FF4B4B",
-  posinf: ORANGE,
-  neginf: PURPLE,
-  zero: "#4C4741",
-  unmeasured: "#80889066",
-  warn: "#F2B84B",
-  ramp: ramp(RAMP_DARK),
-  fork: ramp(FORK_DARK),
-};
+const LIGHT = made(false);
+const DARK = made(true);
+
+/** The custom properties that the style sheet refers to. */
+export const PROPERTIES = `.gradwatch-app { ${themes.light.css} }
+.gradwatch-app[data-theme="dark"] { ${themes.dark.css} color-scheme: dark; }
+`;
 
 export function theme(dark: boolean): Theme {
   return dark ? DARK : LIGHT;

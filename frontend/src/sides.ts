@@ -1,14 +1,14 @@
 // What is known of the two runs that can be shown, and what to ask for next.
 import type { Range } from "./axis";
 import { Latest } from "./latest";
-import type { Curves, Facts, Heat, Histograms, Moment, Source, Span } from "./source";
+import type { Curves, Facts, Heat, Histograms, Snapshot, Source, Span } from "./source";
 import type { State } from "./state";
 
 export interface Side {
   facts: Latest<Facts>;
   heat: Latest<Heat>;
   curves: Latest<Curves>;
-  moment: Latest<Moment>;
+  snapshot: Latest<Snapshot>;
 }
 
 export class Sides {
@@ -26,7 +26,7 @@ export class Sides {
       facts: new Latest(changed, failed),
       heat: new Latest(changed, failed),
       curves: new Latest(changed, failed),
-      moment: new Latest(changed, failed),
+      snapshot: new Latest(changed, failed),
     });
     [this.a, this.b] = [side(), side()];
     this.histograms = new Latest(changed, failed);
@@ -42,12 +42,12 @@ export class Sides {
 
   /** The step that is shown in full. */
   get step(): number | null {
-    return this.a.moment.value?.step ?? null;
+    return this.a.snapshot.value?.step ?? null;
   }
 
   forget(which: 0 | 1): void {
-    const { facts, heat, curves, moment } = this.both[which];
-    for (const part of [facts, heat, curves, moment]) part.forget();
+    const { facts, heat, curves, snapshot } = this.both[which];
+    for (const part of [facts, heat, curves, snapshot]) part.forget();
     if (which === 0) this.histograms.forget();
   }
 
@@ -102,11 +102,11 @@ export class Sides {
       this.source.heat(name, kind, quantity, span, buckets),
     );
     const last = { index: facts.records - 1 };
-    const first = this.a.moment.value;
+    const first = this.a.snapshot.value;
     const wish = side === this.a ? (state.at ?? last) : first ? { step: first.step } : last;
     const newest = state.at ? "" : facts.version;
-    side.moment.want(`${name}|${kind}|${JSON.stringify(wish)}|${newest}`, () =>
-      this.source.moment(name, kind, wish),
+    side.snapshot.want(`${name}|${kind}|${JSON.stringify(wish)}|${newest}`, () =>
+      this.source.snapshot(name, kind, wish),
     );
   }
 

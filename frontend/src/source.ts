@@ -61,15 +61,17 @@ export interface Curves {
   names: string[];
   first: Float64Array;
   last: Float64Array;
-  low: Float64Array;
-  high: Float64Array;
+  /** The smallest finite number of each curve and bucket. */
+  least: Float64Array;
+  /** The largest, likewise. */
+  values: Float64Array;
   flags: Uint8Array;
   updates: Float64Array;
   clipped: Float64Array;
   skipped: Float64Array;
 }
 
-export interface Moment {
+export interface Snapshot {
   index: number;
   step: number;
   /** In a report: the last of the steps that it stands for. */
@@ -96,7 +98,7 @@ export interface Source {
   facts(run: string): Promise<Facts>;
   heat(run: string, kind: Kind, quantity: string, span: Span, buckets: number): Promise<Heat>;
   curves(run: string, span: Span, buckets: number): Promise<Curves>;
-  moment(run: string, kind: Kind, at: { index?: number; step?: number }): Promise<Moment>;
+  snapshot(run: string, kind: Kind, at: { index?: number; step?: number }): Promise<Snapshot>;
   histograms(run: string, name: string, span: Span, count: number): Promise<Histograms>;
 }
 
@@ -121,7 +123,7 @@ export function curvesOf({ facts, arrays }: Packed): Curves {
   return { names: facts.curves, ...(arrays as any) };
 }
 
-export function momentOf({ facts, arrays, shapes }: Packed): Moment {
+export function snapshotOf({ facts, arrays, shapes }: Packed): Snapshot {
   return {
     index: facts.index,
     step: facts.step,
@@ -136,7 +138,7 @@ export function histogramsOf({ facts, arrays }: Packed): Histograms {
   return { name: facts.name, lowest: facts.lowest, octaves, ...(arrays as any) };
 }
 
-export function stepsOf({ step, until }: Moment): string {
+export function stepsOf({ step, until }: Snapshot): string {
   if (until === undefined || until === step) return `step ${count(step)}`;
   return `steps ${count(step)} to ${count(until)}`;
 }
@@ -186,8 +188,8 @@ export class ServerSource implements Source {
     return curvesOf(await this.packed("curves", { run, from: span?.[0], to: span?.[1], buckets }));
   }
 
-  async moment(run: string, kind: Kind, at: { index?: number; step?: number }) {
-    return momentOf(await this.packed("moment", { run, kind, ...at }));
+  async snapshot(run: string, kind: Kind, at: { index?: number; step?: number }) {
+    return snapshotOf(await this.packed("snapshot", { run, kind, ...at }));
   }
 
   async histograms(run: string, name: string, span: Span, count: number) {

@@ -7,38 +7,33 @@ from pathlib import Path
 import pytest
 
 from gradwatch.show import palette
-from gradwatch.show.static import SCRIPT
+from gradwatch.show.static import SCRIPT, STYLE
 
 ROOT = Path(__file__).parents[2]
-SHARED = ("BLUE", "ORANGE", "GREEN", "VERMILION", "SKY", "PURPLE", "INK", "MUTED")
 
 
-@pytest.mark.parametrize("name", [*SHARED, "ALARM"])
-def test_the_pages_have_the_colours_of_the_palette(name):
-    """One palette for figures, tables, the tab and the report."""
-    source = (ROOT / "frontend/src/palette.ts").read_text(encoding="utf-8")
-    [colour] = re.findall(rf'export const {name} = "(#\w+)"', source)
-    assert colour == getattr(palette, name)
+def test_the_pages_have_the_colours_of_the_palette():
+    """The frontend has no other source of colours than the exported palette."""
+    exported = (ROOT / "frontend/src/palette.json").read_text(encoding="utf-8")
+    assert exported == palette.exported(), "Run `make frontend`."
 
 
-@pytest.mark.parametrize("name", ["RAMP_LIGHT", "RAMP_DARK"])
-def test_a_heat_map_has_the_same_colours_everywhere(name):
-    """A figure shows a number as the tab does."""
-    source = (ROOT / "frontend/src/palette.ts").read_text(encoding="utf-8")
-    [stops] = re.findall(rf"export const {name} = \[(.*)\];", source)
-    assert tuple(re.findall(r"#\w+", stops)) == getattr(palette, name)
+@pytest.mark.parametrize("suffix", [".ts", ".css"])
+def test_no_source_of_the_pages_has_a_colour_of_its_own(suffix):
+    """Except for shadows, and white on the colours of NaN and ∞."""
+    for path in (ROOT / "frontend/src").glob(f"*{suffix}"):
+        text = path.read_text(encoding="utf-8")
+        colours = set(re.findall(r"#[0-9a-fA-F]{3,8}\b", text))
+        assert colours <= {"#fff", "#0002", "#0005"}, path.name
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_theme_of_figures_is_that_of_the_tab(theme):
-    """The page, text, and what is not finite or exactly zero."""
-    source = (ROOT / "frontend/src/palette.ts").read_text(encoding="utf-8")
-    block = source.partition(f"const {theme.upper()}: Theme")[2].partition("};")[0]
-    for name in ("page", "ink", "muted", "nan", "posinf", "neginf", "zero"):
-        [value] = re.findall(rf"\b{name}: (\S+),", block)
-        known = value.strip('"') if value[0] == '"' else getattr(palette, value)
-        own = "paper" if name == "page" else name
-        assert getattr(palette.THEMES[theme], own) == known
+def test_the_style_of_a_report_has_every_colour_that_it_names():
+    """A custom property that is not defined would silently be no colour."""
+    defined = {theme: set(re.findall(r"--([\w-]+):", palette.THEMES[theme].css)) for theme in palette.THEMES}  # fmt: skip # noqa: E501
+    assert defined["light"] == defined["dark"]
+    for style in (STYLE, ROOT / "frontend/src/style.css"):
+        used = set(re.findall(r"var\(--([\w-]+)\)", style.read_text(encoding="utf-8")))
+        assert used <= defined["light"]
 
 
 def test_every_flag_means_the_same_on_both_sides():

@@ -7,7 +7,7 @@ from gradwatch.summarise import summarise_array
 
 def marks_named(names):
     rows = [summarise_array(name, "weight", np.ones((2, 2))) for name in names]
-    return marks_of(rows)[0]
+    return [(mark.position, mark.name) for mark in marks_of(rows)[0]]
 
 
 def test_blocks_are_the_finest_that_fit():

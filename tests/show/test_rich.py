@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 
 from gradwatch.show import table_rich
-from gradwatch.show.palette import ALARM, INK, MUTED, TONES
+from gradwatch.show.palette import ALARM, INK, MUTED, THEMES, tone_colour
 from gradwatch.summarise import Row, summarise_array
 
 
@@ -75,8 +75,8 @@ def contrast(one, other):
 @pytest.mark.parametrize("tone", ["dim", "warn", "alarm"])
 def test_every_tone_can_be_read_on_light_and_dark(tone):
     """Each colour has a contrast of 4.5 at least with its page (WCAG 2, AA)."""
-    assert contrast(TONES[tone].light, "#FFFFFF") >= 4.5
-    assert contrast(TONES[tone].dark, "#1E1E1E") >= 4.5
+    assert contrast(tone_colour(tone, THEMES["light"]), "#FFFFFF") >= 4.5
+    assert contrast(tone_colour(tone, THEMES["dark"]), "#1E1E1E") >= 4.5
 
 
 @pytest.mark.parametrize("colour", [INK, MUTED, ALARM])

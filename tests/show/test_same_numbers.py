@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from gradwatch.run import Layout, Reader, Record, RunWriter, open_run
+from gradwatch.run import Layout, Record, RunWriter, open_run
 from gradwatch.show._format import number
-from gradwatch.show.charts import QUANTITIES, heat_answer, moment_answer, unpacked
+from gradwatch.show.charts import QUANTITIES, heat_answer, snapshot_answer, unpacked
 from gradwatch.show.live import follow
 from gradwatch.show.report import report
 from gradwatch.summarise import COLUMNS, blank
@@ -68,11 +68,9 @@ def test_an_export_has_the_numbers(run, tmp_path):
 
 def test_the_tab_has_the_numbers(run):
     """Finite ones as float64; flags say what the others are."""
-    reader = Reader(run.directory)
-    reader.read()
-    _, heat = unpacked(heat_answer(reader.store, "weight", "norm", None, 10))
-    _, moment = unpacked(moment_answer(reader.store, "weight", 0))
-    norms = moment["values"][list(QUANTITIES).index("norm")]
+    _, heat = unpacked(heat_answer(run, "weight", "norm", None, 10))
+    _, snapshot = unpacked(snapshot_answer(run, "weight", 0))
+    norms = snapshot["values"][list(QUANTITIES).index("norm")]
     for row, (name, expected) in enumerate(NUMBERS.items()):
         for found in (heat["values"][row, 0], norms[row]):
             finite = expected is not None and math.isfinite(expected)

@@ -138,15 +138,15 @@ def test_a_stretch_of_steps_may_be_asked_for(server):
 def test_a_step_is_found_by_index_by_step_and_by_cell(server, made):
     """The last record that is not later; of a cell, the record that it shows."""
     records = made[1]
-    facts, arrays = server.packed("/moment", run="a/b", kind="weight", index=7)
+    facts, arrays = server.packed("/snapshot", run="a/b", kind="weight", index=7)
     assert facts["step"] == records[7].step
     norm = arrays["values"][facts["quantities"].index("norm")]
     np.testing.assert_array_equal(norm, records[7].rows[: len(norm), AT["norm"]])
-    assert server.packed("/moment", run="a/b", step=15)[0]["step"] == 14
-    assert server.packed("/moment", run="a/b", step=-5)[0]["step"] == 0
+    assert server.packed("/snapshot", run="a/b", step=15)[0]["step"] == 14
+    assert server.packed("/snapshot", run="a/b", step=-5)[0]["step"] == 0
     line = records[0].layout.names[2]
     cell = {"step": 198, "from": 0, "to": 198, "line": line, "quantity": "norm"}
-    facts, arrays = server.packed("/moment", run="a/b", **cell)
+    facts, arrays = server.packed("/snapshot", run="a/b", **cell)
     assert facts["step"] == 130
     assert arrays["counts"][:, 2].tolist() == [3, 0, 0]
 
@@ -162,12 +162,12 @@ def test_histograms_are_those_recorded(server, made):
     np.testing.assert_array_equal(arrays["counts"], expected)
 
 
-ROUTES = ["/run", "/heat", "/curves", "/moment", "/histograms"]
+ROUTES = ["/run", "/heat", "/curves", "/snapshot", "/histograms"]
 OUTSIDE = ["", ".", "..", "../beside", "a", "a/../../beside", "b", "/etc", "a/b/"]
 
 
 @pytest.mark.parametrize(
-    "route", ["/run", "/heat", "/curves", "/moment", "/histograms"]
+    "route", ["/run", "/heat", "/curves", "/snapshot", "/histograms"]
 )
 @pytest.mark.parametrize("run", [*OUTSIDE, "absolute"])
 def test_only_runs_that_tensorboard_serves_are_answered_for(
@@ -201,7 +201,7 @@ BAD = [
     ("/heat", {"from": "1"}, "`from` and `to` must be steps"),
     ("/heat", {"from": "nan", "to": "3"}, "`from` must be a step before `to`"),
     ("/curves", {"from": "9", "to": "3"}, "`from` must be a step before `to`"),
-    ("/moment", {"index": "x"}, "`index` must be a whole number"),
+    ("/snapshot", {"index": "x"}, "`index` must be a whole number"),
     ("/histograms", {"name": "nobody"}, "`name` must be a weight"),
 ]
 
@@ -225,8 +225,8 @@ def test_numbers_beyond_bounds_are_clamped(server):
     """A million buckets are as many as records; a record beyond is the last."""
     _, arrays = server.packed("/heat", run="a/b", quantity="norm", buckets=10**9)
     assert arrays["values"].shape[1] == 100
-    assert server.packed("/moment", run="a/b", index=10**6)[0]["index"] == 99
-    assert server.packed("/moment", run="a/b", index=-3)[0]["index"] == 0
+    assert server.packed("/snapshot", run="a/b", index=10**6)[0]["index"] == 99
+    assert server.packed("/snapshot", run="a/b", index=-3)[0]["index"] == 0
 
 
 def test_a_run_is_followed_while_it_is_written(tmp_path):
@@ -268,7 +268,9 @@ def test_runs_that_only_tensorboard_can_read_are_the_same(made):
     source = Provided(server.provider, ctx, "", "a/b")
     assert source.read()
     direct, provided = reader.store, source.store
-    assert not source.lost()
+    version = provided.version
+    assert source.read()
+    assert provided.version == version  # nothing is new, and nothing is read
     assert provided.steps.tolist() == direct.steps.tolist()
     assert provided.findings == direct.findings
     assert provided.notes == direct.notes

@@ -46,12 +46,12 @@ def command(
       gradwatch diagnose runs/a
       gradwatch diagnose runs/a --ignore clipping --json
     """  # noqa: D301 - click reads the backspace
-    from ..diagnose import judged, require_symptoms, untold
+    from ..diagnose import find, require_symptoms, why_incomplete
     from ..run import open_run
 
     require_symptoms(ignore, "--ignore")
     opened = open_run(run)
-    findings = [f for f in judged(opened) if f.symptom not in ignore]
+    findings = [f for f in find(opened) if f.symptom not in ignore]
     if as_json:
         say_json([finding.to_dict() for finding in findings])
     elif findings:
@@ -59,5 +59,5 @@ def command(
     else:
         steps = counted(len(opened.steps), "recorded step")
         healthy = f"Nothing is wrong in {steps} of {run}. "
-        say(f"{healthy if len(opened.steps) else ''}{untold(opened)}".strip())
+        say(f"{healthy if len(opened.steps) else ''}{why_incomplete(opened)}".strip())
     ctx.exit(1 if findings else 0)

@@ -1,17 +1,32 @@
-"""A figure of our own: our style, no trace in pyplot, shown by notebooks."""
+"""A figure in our style that leaves no trace in pyplot, and the parts figures share."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 from matplotlib.style import context
+from matplotlib.ticker import (
+    FixedLocator,
+    FuncFormatter,
+    Locator,
+    NullFormatter,
+    NullLocator,
+)
 
 from . import palette
+
+PERCENT = FuncFormatter(lambda share, _: f"{share:.0%}")
+Style = dict[str, Any]
 
 _STYLE: dict[str, Any] = {
     "axes.edgecolor": palette.FAINT,
@@ -57,8 +72,102 @@ class ShownFigure(Figure):
 def new_figure(
     width: float, height: float, theme: palette.Theme = palette.THEMES["light"]
 ) -> Iterator[Figure]:
-    """Gives a figure to draw on in our style, whatever style is set outside."""
+    """Yields a figure to draw on in our style, independent of the style set outside."""
     with context(["default", _STYLE, _colours(theme)]):
         figure = ShownFigure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
         yield figure
+
+
+def bare(ax: Axes, *, keep: Sequence[str] = (), grid: str | None = None) -> None:
+    """Removes tick marks and the spines not kept, and draws a faint grid if asked.
+
+    Args:
+        ax: The axes.
+        keep: The spines that stay: "left", "bottom", ….
+        grid: "x", "y", "both", or `None` for no grid.
+    """
+    hidden = [side for side in ("top", "right", "left", "bottom") if side not in keep]
+    ax.spines[hidden].set_visible(False)
+    ax.tick_params(length=0)
+    if grid is not None:
+        ax.grid(axis=grid, color=palette.FAINT, linewidth=0.6)  # type: ignore[arg-type]
+
+
+def marker(sign: str, size: float, edge: Any, width: float = 1.0, **more: Any) -> Style:
+    """Returns the style of points that no line connects."""
+    style = {"marker": sign, "markersize": size, "markeredgecolor": edge}
+    return {**style, "markeredgewidth": width, "linestyle": "none", **more}
+
+
+def log_limits(
+    values: Iterable[float], decades: float, below: float = 0.0, above: float = 0.0
+) -> tuple[float, float]:
+    """Returns the ends of a log scale for the positive values among these.
+
+    Args:
+        values: The numbers to show.
+        decades: Least number of powers of ten between the ends, so that the scale can
+            be read.
+        below: Room below the smallest value, as a share of the range.
+        above: Room above the largest value, likewise.
+    """
+    numbers = np.asarray(list(values), float)
+    there = numbers[np.isfinite(numbers) & (numbers > 0)]
+    low, high = np.log10([there.min(), there.max()]) if len(there) else (-decades, 0.0)
+    if high - low < decades:
+        low, high = (low + high - decades) / 2, (low + high + decades) / 2
+    span = high - low
+    # The last float64 numbers: 10 ** -324 is 0, which no log axis has.
+    ends = max(-323.0, low - below * span), min(308.0, high + above * span)
+    return float(10 ** ends[0]), float(10 ** ends[1])
+
+
+def log_ticks(axis: Axis, low: float, high: float, most: int = 11) -> None:
+    """Puts ticks at powers of ten only."""
+    set_ticks(axis, FixedLocator(powers_of_ten(low, high, most)))
+
+
+def set_ticks(axis: Axis, major: Locator) -> None:
+    """Sets the major ticks; there are no minor ones."""
+    axis.set_major_locator(major)
+    axis.set_minor_locator(NullLocator())
+    axis.set_minor_formatter(NullFormatter())
+
+
+def powers_of_ten(low: float, high: float, most: int = 11) -> list[float]:
+    """Returns the ticks between two ends; `LogLocator` overflows near 1e308."""
+    first, last = math.ceil(math.log10(low)), math.floor(math.log10(high))
+    step = math.ceil((last - first + 1) / most)
+    return [10.0**power for power in range(first + -first % step, last + 1, step)]
+
+
+def colour_scale(image: ScalarMappable, ax: Axes, label: str) -> Axis:
+    """Draws the scale of an image beside its axes, and returns its axis."""
+    figure: Any = ax.get_figure(root=True)
+    bar = figure.colorbar(image, ax=ax, pad=0.015, fraction=0.03, aspect=30)
+    bar.outline.set_visible(False)
+    bar.set_label(label)
+    bar.ax.tick_params(length=0)
+    bar.ax.yaxis.set_minor_locator(NullLocator())
+    axis: Axis = bar.ax.yaxis
+    return axis
+
+
+def note(
+    ax: Axes,
+    text: str,
+    at: tuple[float, float],
+    shift: tuple[float, float],
+    units: str | tuple[str, str] = "axes fraction",
+    **style: Any,
+) -> None:
+    """Writes a text at a point of the axes, shifted by points; never read as TeX."""
+    style = {"textcoords": "offset points", "parse_math": False, **style}
+    ax.annotate(text, at, shift, xycoords=units, **style)
+
+
+def say(ax: Axes, text: str, **style: Any) -> None:
+    """Writes a text in the middle of axes that have nothing else to show."""
+    centred: Style = {"ha": "center", "va": "center", "parse_math": False}
+    ax.text(0.5, 0.5, text, transform=ax.transAxes, **centred, **style)

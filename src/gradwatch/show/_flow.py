@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import product
-from typing import Any, Literal
+from typing import Literal
 
 from matplotlib import rcParams
 from matplotlib.axes import Axes
@@ -16,11 +16,11 @@ from matplotlib.lines import Line2D
 from gradwatch.summarise import Row
 
 from . import palette
-from ._figure import new_figure
+from ._figure import Style, marker, new_figure
 from ._flow_axis import FlowAxis
 from ._marks import Mark, Stretch, marks_of
 
-# The marker, the number of the hue and the words of each group of gradients.
+# The marker, the index of the hue and the label of each group of gradients.
 _GROUPS = {
     "weight": ("o", 0, "weight"),
     "vector": ("D", 1, "bias or scale"),
@@ -68,13 +68,13 @@ def _draw(axis: FlowAxis, title: str) -> list[Line2D]:
     return handles
 
 
-def _look(axis: FlowAxis, group: str) -> tuple[str, str, str]:
-    marker, hue, words = _GROUPS.get(group, ("P", 4, group))
-    return marker, axis.theme.hues[hue], words
+def _group(axis: FlowAxis, group: str) -> tuple[str, str, str]:
+    sign, hue, label = _GROUPS.get(group, ("P", 4, group))
+    return sign, axis.theme.hues[hue], label
 
 
 def _within(mark: Mark, group: str, kind: Stretch) -> bool:
-    return mark.group == group and kind.first <= mark.place <= kind.last
+    return mark.group == group and kind.first <= mark.position <= kind.last
 
 
 def _draw_trend(axis: FlowAxis, group: str, marks: Sequence[Mark]) -> None:
@@ -82,18 +82,20 @@ def _draw_trend(axis: FlowAxis, group: str, marks: Sequence[Mark]) -> None:
     if all(mark.typical is None for mark in marks):
         return
     values = [math.nan if mark.typical is None else mark.typical for mark in marks]
-    line = axis.xy([mark.place for mark in marks], values)
-    colour = _look(axis, group)[1]
+    line = axis.xy([mark.position for mark in marks], values)
+    colour = _group(axis, group)[1]
     axis.ax.plot(*line, color=colour, alpha=0.35, linewidth=1.2, zorder=2)
 
 
 def _draw_group(axis: FlowAxis, group: str, marks: Sequence[Mark]) -> Line2D:
-    marker, colour, words = _look(axis, group)
-    drawn = [(m.place, m.typical, m.largest) for m in marks if m.typical and m.largest]
+    sign, colour, label = _group(axis, group)
+    drawn = [
+        (m.position, m.typical, m.largest) for m in marks if m.typical and m.largest
+    ]
     reach = LineCollection(
         [
-            list(zip(*axis.xy((place, place), (typical, largest)), strict=True))
-            for place, typical, largest in drawn
+            list(zip(*axis.xy((at, at), (typical, largest)), strict=True))
+            for at, typical, largest in drawn
         ],
         colors=colour,
         linewidths=1 + 1.5 * axis.dots,
@@ -101,52 +103,30 @@ def _draw_group(axis: FlowAxis, group: str, marks: Sequence[Mark]) -> Line2D:
         zorder=3,
     )
     axis.ax.add_collection(reach, autolim=False)
-    style: dict[str, Any] = {
-        "linestyle": "none",
-        "marker": marker,
-        "markersize": _SIZES.get(marker, 5) * max(0.7, axis.dots),
-        "markerfacecolor": colour,
-        "markeredgecolor": axis.ax.get_facecolor(),
-        "markeredgewidth": 0.5,
-    }
-    points = axis.xy([place for place, *_ in drawn], [middle for _, middle, _ in drawn])
+    size = _SIZES.get(sign, 5) * max(0.7, axis.dots)
+    paper = axis.ax.get_facecolor()
+    style = marker(sign, size, paper, 0.5, markerfacecolor=colour)
+    points = axis.xy([at for at, *_ in drawn], [typical for _, typical, _ in drawn])
     axis.ax.plot(*points, **style, zorder=4)
-    return Line2D([], [], **{**style, "markersize": 6}, label=words)
+    return Line2D([], [], **{**style, "markersize": 6}, label=label)
 
 
 def _draw_edges(axis: FlowAxis, marks: Sequence[Mark]) -> list[Line2D]:
-    """Draws what has no place on a log scale, and returns its legend entries."""
-    hollow = {
-        "marker": "o",
-        "markerfacecolor": "none",
-        "markeredgecolor": rcParams["text.color"],
-        "markersize": 5,
-    }
-    cross = {
-        "marker": "x",
-        "markeredgecolor": axis.theme.nan,
-        "markersize": 6,
-        "markeredgewidth": 1.8,
-    }
-    tick = {
-        "marker": "|" if axis.named else "_",
-        "markeredgecolor": axis.theme.muted,
-        "markersize": 7,
-        "markeredgewidth": 1.6,
-    }
-    kinds: list[tuple[str, Literal[0, 1], dict[str, Any], list[Mark]]] = [
+    """Draws the gradients that a log scale cannot show, and returns legend entries."""
+    hollow = marker("o", 5, rcParams["text.color"], markerfacecolor="none")
+    cross = marker("x", 6, axis.theme.nan, 1.8)
+    tick = marker("|" if axis.named else "_", 7, axis.theme.muted, 1.6)
+    kinds: list[tuple[str, Literal[0, 1], Style, list[Mark]]] = [
         ("all zero", 0, hollow, [m for m in marks if m.state == "zero"]),
         ("NaN or ∞", 1, cross, [m for m in marks if m.alarm]),
         ("no gradient", 0, tick, [m for m in marks if m.state == "missing"]),
         ("no elements", 0, tick, [m for m in marks if m.state == "empty"]),
     ]
     handles = []
-    for words, end, style, members in kinds:
+    for label, end, style, members in kinds:
         if members:
-            points = axis.xy([m.place for m in members], [float(end)] * len(members))
-            style = {**style, "linestyle": "none"}
-            axis.ax.plot(
-                *points, **style, transform=axis.edge(end), clip_on=False, zorder=5
-            )
-            handles.append(Line2D([], [], **style, label=words))
+            points = axis.xy([m.position for m in members], [float(end)] * len(members))
+            at: Style = {"transform": axis.edge(end), "clip_on": False, "zorder": 5}
+            axis.ax.plot(*points, **style, **at)
+            handles.append(Line2D([], [], **style, label=label))
     return handles

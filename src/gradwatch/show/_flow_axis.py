@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
+from matplotlib.ticker import NullLocator
 from matplotlib.transforms import Transform, blended_transform_factory, offset_copy
 
 from . import palette
+from ._figure import Style, log_limits, log_ticks, note, set_ticks
 from ._fold import fold
 from ._marks import Mark, Stretch, blocks_of, spaced, without_common_start
 
@@ -20,13 +20,11 @@ INSIDE = 0.11  # inches from an end of the value axis to the marks that lie ther
 FLOAT16_VANISHES = 2.0**-25
 VALUES = "|gradient| of one element: mean (marker) to largest (line)"
 NO_VALUES = "no gradient has a finite element other than zero"
-# The units of x and y, the place in them, and a shift in points.
-_Where = tuple[tuple[str, str], tuple[float, float], tuple[float, float]]
 DEPTH = "depth: input → output"
 
 
 class FlowAxis:
-    """Where things go on the axes of one flow plot.
+    """The two axes of one flow plot.
 
     With room for every address, depth runs down the page and the addresses are read
     like a table. With more gradients than that, depth runs to the right, and blocks
@@ -34,7 +32,7 @@ class FlowAxis:
 
     Args:
         ax: The axes to draw into.
-        marks: What will be drawn.
+        marks: The marks to draw.
         kinds: Where each kind of gradient lies along the depth.
         theme: The colours.
     """
@@ -54,25 +52,25 @@ class FlowAxis:
         self.named = len(marks) <= min(MOST_NAMED, height / 0.13)
         self.dots = min(1.0, (height if self.named else width) / (0.14 * len(marks)))
         self._labels = max(2, int(width / 0.22))
-        self._last = marks[-1].place
+        self._last = marks[-1].position
 
     @staticmethod
     def size(marks: Sequence[Mark], kinds: Sequence[Stretch]) -> tuple[float, float]:
         """Returns the width and height of a figure of its own, in inches."""
-        places = len(marks) + 2 * len(kinds)
+        positions = len(marks) + 2 * len(kinds)
         if len(marks) <= MOST_NAMED:
-            return 8.0, 1.6 + 0.21 * max(places, 5)
-        return min(18.0, max(11.0, 0.055 * places)), 5.2
+            return 8.0, 1.6 + 0.21 * max(positions, 5)
+        return min(18.0, max(11.0, 0.055 * positions)), 5.2
 
-    def xy(self, places: Sequence[float], values: Sequence[float]) -> Any:
-        """Returns places and values in the order x, y."""
-        return (values, places) if self.named else (places, values)
+    def xy(self, positions: Sequence[float], values: Sequence[float]) -> Any:
+        """Returns positions and values in the order x, y."""
+        return (values, positions) if self.named else (positions, values)
 
     def edge(self, end: Literal[0, 1]) -> Transform:
         """Returns the transform for marks at an end of the value axis.
 
         In it, values are shares of that axis: 0 is the lowest end and 1 the highest,
-        each a little inside, by the same distance on paper whatever the size.
+        each a little inside, by the same distance on paper at any size.
         """
         share, data = self.ax.transAxes, self.ax.transData
         inside = INSIDE if end == 0 else -INSIDE
@@ -84,41 +82,45 @@ class FlowAxis:
 
     def finish(self, title: str) -> None:
         """Sets scales, limits, ticks, labels and the title."""
-        ax, (low, high) = self.ax, _limits(self.marks)
-        depth: Axis
-        value: Axis
+        ax, (low, high) = self.ax, self._limits()
         # The limits below are final, and trying others on the way may overflow.
         ax.set_autoscale_on(False)
+        value: Axis = ax.xaxis if self.named else ax.yaxis
         if self.named:
-            depth, value = ax.yaxis, ax.xaxis
             ax.set(xscale="log", xlim=(low, high), xlabel=VALUES)
             ax.set_ylim(self._last + 0.8, -0.8 if len(self.kinds) == 1 else -1.7)
             self._name_each()
+            ax.yaxis.set_tick_params(length=0)
         else:
-            depth, value = ax.xaxis, ax.yaxis
             ax.set(yscale="log", ylim=(low, high), ylabel=VALUES.replace(": ", ":\n"))
             ax.set(xlim=(-1, self._last + 1), xlabel=DEPTH)
             self._name_blocks()
+            ax.xaxis.set_tick_params(length=0)
         if all(mark.typical is None for mark in self.marks):
-            # Any scale would be made up.
-            value.set_major_locator(NullLocator())
+            set_ticks(value, NullLocator())  # any scale would be made up
             value.set_label_text(NO_VALUES)
         else:
-            value.set_major_locator(FixedLocator(powers_of_ten(low, high)))
-        value.set_minor_locator(NullLocator())
-        value.set_minor_formatter(NullFormatter())
+            log_ticks(value, low, high)
         value.grid(True, color=palette.FAINT, linewidth=0.6)
-        depth.set_tick_params(length=0)
         ax.spines[["top", "right"]].set_visible(False)
         ax.set_title(title, loc="left", fontweight="bold", pad=9, parse_math=False)
         self._show_float16()
         if len(self.kinds) > 1:
             self._show_kinds()
 
+    def _limits(self) -> tuple[float, float]:
+        """Returns the ends of the value axis, with room for the marks at its edges."""
+        values = [
+            v for m in self.marks for v in (m.typical, m.largest) if v is not None
+        ]
+        edge = any(m.state in ("zero", "missing", "empty") for m in self.marks)
+        alarm = any(m.alarm for m in self.marks)
+        return log_limits(values, 2, 0.13 if edge else 0.06, 0.13 if alarm else 0.06)
+
     def _name_each(self) -> None:
         names = fold((mark.name for mark in self.marks), 46)
         self.ax.set_yticks(
-            [mark.place for mark in self.marks],
+            [mark.position for mark in self.marks],
             [names[mark.name] for mark in self.marks],
             parse_math=False,
             fontsize=8.5 if self.dots == 1 else 7,
@@ -133,12 +135,16 @@ class FlowAxis:
         """Names blocks of layers, the largest first, as far as there is room."""
         labels: list[Stretch] = []
         for kind in self.kinds:
-            inside = [m for m in self.marks if kind.first <= m.place <= kind.last]
+            inside = [
+                (m.position, m.name)
+                for m in self.marks
+                if kind.first <= m.position <= kind.last
+            ]
             blocks = blocks_of(inside)
             for block in blocks[1::2]:
                 ends = block.first - 0.5, block.last + 0.5
                 self.ax.axvspan(*ends, color=palette.BAND, lw=0, zorder=0)
-            labels += blocks or [Stretch(m.name, m.place, m.place) for m in inside]
+            labels += blocks or [Stretch(name, at, at) for at, name in inside]
         shown = spaced(labels, (self._last + 2) / self._labels)
         start, names = without_common_start([label.label for label in shown])
         folded = fold(names, 26)
@@ -154,36 +160,27 @@ class FlowAxis:
 
     def _show_kinds(self) -> None:
         """Heads each kind with its name."""
-        where: _Where
+        units = ("axes fraction", "data") if self.named else ("data", "axes fraction")
         for kind in self.kinds:
-            if self.named:
-                where = ("axes fraction", "data"), (0, kind.first - 0.9), (4, -3)
-            else:
-                where = ("data", "axes fraction"), (kind.first, 1), (-3, -10)
-            self._write(kind.label, where, fontweight="bold")
+            at = (0, kind.first - 0.9) if self.named else (kind.first, 1)
+            shift = (4, -3) if self.named else (-3, -10)
+            note(self.ax, kind.label, at, shift, units, fontweight="bold")
 
     def _show_float16(self) -> None:
-        """Marks where float16 rounds to zero, when some typical value lies below."""
+        """Marks where float16 rounds to zero, when a typical value lies below."""
         typical = [mark.typical for mark in self.marks if mark.typical is not None]
         if not typical or min(typical) > FLOAT16_VANISHES:
             return
-        where: _Where
-        style: dict[str, Any] = {"color": self.theme.muted, "fontsize": 7.5}
-        rule: dict[str, Any] = {"color": self.theme.muted, "ls": ":", "lw": 1}
+        text, at = "zero in float16", FLOAT16_VANISHES
+        style: Style = {"color": self.theme.muted, "fontsize": 7.5}
+        rule: Style = {"color": self.theme.muted, "ls": ":", "lw": 1}
         if self.named:
-            self.ax.axvline(FLOAT16_VANISHES, **rule)
-            where = ("data", "axes fraction"), (FLOAT16_VANISHES, 0), (3, 3)
+            self.ax.axvline(at, **rule)
+            note(self.ax, text, (at, 0), (3, 3), ("data", "axes fraction"), **style)
         else:
-            self.ax.axhline(FLOAT16_VANISHES, **rule)
-            where = ("axes fraction", "data"), (1, FLOAT16_VANISHES), (-2, 2)
+            self.ax.axhline(at, **rule)
             style["ha"] = "right"
-        self._write("zero in float16", where, **style)
-
-    def _write(self, words: str, where: _Where, **style: Any) -> None:
-        units, place, shift = where
-        self.ax.annotate(
-            words, place, shift, xycoords=units, textcoords="offset points", **style
-        )
+            note(self.ax, text, (1, at), (-2, 2), ("axes fraction", "data"), **style)
 
 
 def _inches(ax: Axes) -> tuple[float, float]:
@@ -191,27 +188,3 @@ def _inches(ax: Axes) -> tuple[float, float]:
     box = ax.get_position()
     width, height = figure.get_size_inches() if figure else (8.0, 6.0)
     return width * box.width, height * box.height
-
-
-def _limits(marks: Sequence[Mark]) -> tuple[float, float]:
-    """Returns the ends of the value axis, with room for the marks at its edges."""
-    values = [v for m in marks for v in (m.typical, m.largest) if v is not None]
-    if not values:
-        return 1e-8, 1.0
-    low, high = math.log10(min(values)), math.log10(max(values))
-    if high - low < 2:  # always two powers of ten to read the scale from
-        low, high = (low + high) / 2 - 1, (low + high) / 2 + 1
-    wide, narrow = 0.13 * (high - low), 0.06 * (high - low)
-    left = (
-        wide if any(m.state in ("zero", "missing", "empty") for m in marks) else narrow
-    )
-    right = wide if any(m.alarm for m in marks) else narrow
-    # The last float64 numbers: 10 ** -324 is 0, which no log axis has.
-    return 10 ** max(-323.0, low - left), 10 ** min(308.0, high + right)
-
-
-def powers_of_ten(low: float, high: float, most: int = 11) -> list[float]:
-    """Returns the ticks between two ends; `LogLocator` overflows near 1e308."""
-    first, last = math.ceil(math.log10(low)), math.floor(math.log10(high))
-    step = math.ceil((last - first + 1) / most)
-    return [10.0**power for power in range(first + -first % step, last + 1, step)]

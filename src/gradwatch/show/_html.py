@@ -8,7 +8,7 @@ from html import escape
 from gradwatch.summarise import Row
 
 from ._cells import Cell, Grid, Section, grid_of_rows
-from .palette import BLUE, SKY, TONES
+from .palette import BLUE, SKY, THEMES, TONES, tone_colour
 
 # Notebooks say which theme they use, not which one the system prefers: JupyterLab and
 # Notebook 7 on <body>, VS Code by a class of <body>, Colab on <html>.
@@ -113,19 +113,21 @@ def _style() -> str:
         ".gradwatch td:first-child{white-space:normal;overflow-wrap:anywhere;"
         "min-width:8em;max-width:32em}",
         ".gradwatch td.barred{position:relative;padding-left:5.4em}",
-        ".gradwatch .bar{position:absolute;left:.6em;top:.6em;height:.6em;"
-        f"background:{BLUE}}}",
+        ".gradwatch .bar{position:absolute;left:.6em;top:.6em;height:.6em}",
         ".gradwatch p{margin:.4em .6em}.gradwatch ul{margin:.2em 0}",
     ]
-    dark = ",".join(f"{theme} .gradwatch .bar" for theme in DARK)
-    lines.append(f"{dark}{{background:{SKY}}}")
-    for tone, paint in TONES.items():
-        if paint.light == "inherit":
-            continue
-        dark = ",".join(f"{theme} .gradwatch .{tone}" for theme in DARK)
-        lines.append(f".gradwatch .{tone}{{color:{paint.light}}}")
-        lines.append(f"{dark}{{color:{paint.dark}}}")
+    lines += themed(".gradwatch .bar", "background", BLUE, SKY)
+    for tone in TONES:
+        light, dark = (tone_colour(tone, THEMES[name]) for name in ("light", "dark"))
+        if light and dark:
+            lines += themed(f".gradwatch .{tone}", "color", light, dark)
     return "\n".join(lines)
+
+
+def themed(selector: str, style: str, light: str, dark: str) -> list[str]:
+    """Returns the rules of a colour on a light page and in dark notebooks."""
+    selectors = ",".join(f"{theme} {selector}" for theme in DARK)
+    return [f"{selector}{{{style}:{light}}}", f"{selectors}{{{style}:{dark}}}"]
 
 
 STYLE = _style()

@@ -1,4 +1,4 @@
-"""What a flow plot draws, before anything is drawn: no matplotlib here."""
+"""The contents of a flow plot, computed without matplotlib."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gradwatch.summarise import Row
 from ._cells import HEADINGS, by_kind
 from ._format import printable
 
-SECTION_GAP = 1.5  # places left free between two kinds
+SECTION_GAP = 1.5  # positions left free between two kinds
 MOST_BLOCKS = 26  # labels along a long axis
 _VECTORS = ("bias", "beta", "gamma", "scale")
 
@@ -26,16 +26,16 @@ class Mark:
     """One gradient of a flow plot.
 
     Attributes:
-        place: Where along the depth axis.
+        position: Its position along the depth axis.
         name: The address.
-        group: Which marker it gets: `"weight"`, `"vector"`, `"activation"`, ….
-        state: What there is to draw. `"nonfinite"` has no finite element at all.
+        group: The marker it gets: `"weight"`, `"vector"`, `"activation"`, ….
+        state: `"nonfinite"` if there is no finite element at all.
         typical: The mean of |g|, above 0; `None` unless the state is `"value"`.
         largest: The largest |g|, likewise.
-        alarm: Whether any element is NaN or infinite.
+        alarm: True if any element is NaN or infinite.
     """
 
-    place: float
+    position: float
     name: str
     group: str
     state: State
@@ -46,7 +46,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A run of marks with one label: a kind, or a block of layers."""
+    """Neighbours along an axis with one label: a kind, or a block of layers."""
 
     label: str
     first: float
@@ -57,43 +57,45 @@ def marks_of(rows: Sequence[Row]) -> tuple[list[Mark], list[Stretch]]:
     """Returns the marks in depth order, kind after kind, and where each kind lies."""
     marks: list[Mark] = []
     kinds: list[Stretch] = []
-    place = 0.0
+    start = 0.0
     for kind, members in by_kind(rows).items():
-        start = place
-        for row in members:
-            marks.append(_mark(row, place))
-            place += 1
-        kinds.append(Stretch(HEADINGS.get(kind, printable(kind)), start, place - 1))
-        place += SECTION_GAP
+        marks += [_mark(row, start + index) for index, row in enumerate(members)]
+        last = start + len(members) - 1
+        kinds.append(Stretch(HEADINGS.get(kind, printable(kind)), start, last))
+        start = last + 1 + SECTION_GAP
     return marks, kinds
 
 
-def blocks_of(marks: Sequence[Mark], most: int = MOST_BLOCKS) -> list[Stretch]:
-    """Returns neighbouring marks grouped by the start of their addresses.
+def blocks_of(
+    named: Sequence[tuple[float, str]], most: int = MOST_BLOCKS
+) -> list[Stretch]:
+    """Returns neighbouring names grouped by the start of their addresses.
 
-    Of all ways to cut addresses off (after so many parts, "encoder/layer_3", or after
-    so many words of a part, "block_3" of "block_3_expand") it takes the finest that
-    gives at most `most` groups. An empty list means that none gives more than one.
+    Addresses can be cut after a number of parts ("encoder/layer_3"), or after a number
+    of words of a part ("block_3" of "block_3_expand"). The finest cut that gives at
+    most `most` groups is taken; the list is empty if none gives more than one.
+
+    Args:
+        named: The position and the address of each, ascending.
+        most: Maximum number of groups.
     """
-    depth = 1 + max((mark.name.count("/") for mark in marks), default=0)
+    depth = 1 + max((name.count("/") for _, name in named), default=0)
     best: list[Stretch] = []
     for parts, words in product(range(1, depth + 1), (1, 2, 3, None)):
-        blocks = [
-            (label, list(members))
-            for label, members in groupby(marks, partial(_start, parts, words))
-        ]
+        start = partial(_start, parts, words)
+        blocks = [(label, list(members)) for label, members in groupby(named, start)]
         if len(best) < len(blocks) <= most:
-            best = [Stretch(name, m[0].place, m[-1].place) for name, m in blocks]
+            best = [Stretch(label, m[0][0], m[-1][0]) for label, m in blocks]
     return best if len(best) > 1 else []
 
 
-def _start(parts: int, words: int | None, mark: Mark) -> str:
-    *start, last = mark.name.split("/")[:parts]
+def _start(parts: int, words: int | None, named: tuple[float, str]) -> str:
+    *start, last = named[1].split("/")[:parts]
     return "/".join([*start, "_".join(last.split("_")[:words])])
 
 
 def spaced(stretches: Sequence[Stretch], least: float) -> list[Stretch]:
-    """Returns those whose middles lie `least` apart; of two too near, the longer."""
+    """Returns those whose middles lie `least` apart; of two closer ones the longer."""
     kept: list[Stretch] = []
     for one in sorted(stretches, key=lambda s: s.first - s.last):
         middle = one.first + one.last
@@ -119,22 +121,14 @@ def without_common_start(names: Sequence[str]) -> tuple[str, list[str]]:
     return start, ["/".join(parts[depth:]) for parts in split]
 
 
-def _mark(row: Row, place: float) -> Mark:
-    name = printable(row.name)
-    largest = None
-    if row.min is not None and row.max is not None:
-        largest = max(abs(row.min), abs(row.max))
-    state = _state(row)
-    measured = state == "value"
-    return Mark(
-        place=place,
-        name=name,
-        group=_group(row),
-        state=state,
-        typical=row.mean_abs if measured else None,
-        largest=largest if measured else None,
-        alarm=bool(row.nonfinite),
-    )
+def _mark(row: Row, position: float) -> Mark:
+    state, typical, largest = _state(row), None, None
+    if state == "value":
+        typical = row.mean_abs
+        if row.min is not None and row.max is not None:
+            largest = max(abs(row.min), abs(row.max))
+    name, alarm = printable(row.name), bool(row.nonfinite)
+    return Mark(position, name, _group(row), state, typical, largest, alarm)
 
 
 def _state(row: Row) -> State:
@@ -148,7 +142,7 @@ def _state(row: Row) -> State:
 
 
 def _group(row: Row) -> str:
-    """Returns which marker the row gets; a bias may have two axes, as in attention."""
+    """Returns the group of markers of a row; in attention a bias has two axes."""
     if row.kind != "weight":
         return row.kind
     last = row.name.rsplit("/", 1)[-1]

@@ -110,16 +110,16 @@ def natural_widths(grid: Grid) -> list[int]:
 
 def _render(grid: Grid, width: int) -> Iterator[RenderableType]:
     if grid.title:
-        yield Text(grid.title, TONES["heading"].terminal)
+        yield Text(grid.title, TONES["heading"])
     yield _table(grid, width)
     if not grid.sections:
-        yield Text("nothing to show", TONES["dim"].terminal)
+        yield Text("nothing to show", TONES["dim"])
     if grid.notes:
-        yield Text(f"\n{grid.notes_heading}", TONES["heading"].terminal)
+        yield Text(f"\n{grid.notes_heading}", TONES["heading"])
     for note in grid.notes:
         names = Text(", ".join(note.names), overflow="fold")
         yield Padding(names, (0, 0, 0, 2))
-        yield Padding(Text(note.text, TONES["dim"].terminal), (0, 0, 0, 4))
+        yield Padding(Text(note.text, TONES["dim"]), (0, 0, 0, 4))
     if grid.footer:
         yield Text("\n" + "\n".join(grid.footer))
 
@@ -135,7 +135,7 @@ def _table(grid: Grid, width: int) -> Table:
         show_edge=False,
         pad_edge=False,
         padding=(0, GAP - 1, 0, 0),
-        header_style=TONES["heading"].terminal,
+        header_style=TONES["heading"],
     )
     for column, size in zip(grid.columns, sizes, strict=True):
         table.add_column(
@@ -146,7 +146,7 @@ def _table(grid: Grid, width: int) -> Table:
     for section in grid.sections:
         table.add_section()
         if section.heading:
-            table.add_row(Text(section.heading, TONES["heading"].terminal))
+            table.add_row(Text(section.heading, TONES["heading"]))
         for name, *cells in section.records:
             table.add_row(*map(_text, (replace(name, text=shown[name.text]), *cells)))
     return table
@@ -154,4 +154,4 @@ def _table(grid: Grid, width: int) -> Table:
 
 def _text(cell: Cell) -> Text:
     # A Text and never a str: rich would read "[bold]" in a layer's name as markup.
-    return Text(cell.text, TONES[cell.tone].terminal)
+    return Text(cell.text, TONES[cell.tone])

@@ -1,14 +1,22 @@
 """The colours of everything gradwatch draws, in one place.
 
-The hues are those of Okabe and Ito (2008, "Color Universal Design"), which people
-with any of the common colour deficiencies can tell apart. A mark never differs from
-another by colour alone: it has its own shape or its own words too.
+The hues are those of Okabe and Ito (2008, "Color Universal Design"), which people with
+any of the common colour deficiencies can tell apart. A mark never differs from another
+by colour alone: it has its own shape or its own label too.
+
+`frontend/src/palette.json`, the colours of the tab and the report, is generated from
+here by `make frontend`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 BLUE = "#0072B2"
 ORANGE = "#E69F00"
@@ -18,49 +26,53 @@ SKY = "#56B4E9"
 PURPLE = "#CC79A7"
 
 INK = "#1F2328"  # text on a white page
-MUTED = "#6E7781"  # second-rank text, and what was not measured
-# See-through, so that they suit the user's own axes, whatever their background.
+MUTED = "#5B6570"  # second-rank text, and what was not measured
+# Translucent, so that they suit the user's own axes on any background.
 FAINT = "#80889050"  # grid lines
 BAND = "#80889018"  # every other block of a long axis
 ALARM = "#C1121F"  # NaN and ∞, and nothing else
-
-# A heat map from small to large. One end is near the page: what is small recedes.
-RAMP_LIGHT = ("#F2F6E4", "#A9DCC6", "#43AAC6", "#0072B2", "#0A2A5C")
-RAMP_DARK = ("#12243F", "#0072B2", "#43AAC6", "#A9DCC6", "#FBFBE3")
 
 ThemeName = Literal["light", "dark"]
 
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """What a figure is drawn with on a light or a dark page.
+    """The colours of figures and pages on a light or a dark background.
 
     Attributes:
-        paper: The page, behind everything.
-        ink: Words. In heat upon a picture, numbers that are not finite: no heat is as
+        paper: The background of figures and cards.
+        ink: Text. In heat upon a picture, numbers that are not finite: no heat is as
             dark, or as light.
-        muted: Words of the second rank.
-        alarm: Words about NaN and ∞.
-        hues: For lines and markers, in the order in which they are taken.
-        ramp: A heat map, from small to large.
+        muted: Text of the second rank.
+        alarm: Text about NaN and ∞.
+        warn: Text about what is unusual.
+        good: Text about what is healthy.
+        hues: Lines and markers, in the order in which they are taken.
+        ramp: A heat map, from small to large. One end is near the page: what is small
+            recedes.
+        fork: A difference: less, equal, more.
         nan: NaN, and nothing else.
         posinf: Plus infinity.
         neginf: Minus infinity.
-        zero: Exactly zero, where a scale is of logarithms.
-        unmeasured: What was not measured.
-        sick: Beyond a limit: what no healthy training has.
+        zero: Exactly zero, where a scale is logarithmic.
+        unmeasured: Cells that were not measured.
+        sick: Numbers beyond a limit, which no healthy training has.
         positive: Heat above zero, where heat has a sign.
         negative: Heat below zero.
-        rising: Heat from zero up, where it has none: from faint to strong.
-        washed: What black and white become in a picture that heat is laid upon.
+        rising: Heat from zero up, where it has no sign: from faint to strong.
+        washed: Black and white in a picture that heat is laid upon.
+        page: Further colours of the tab and the report, by name.
     """
 
     paper: str
     ink: str
     muted: str
     alarm: str
+    warn: str
+    good: str
     hues: tuple[str, ...]
     ramp: tuple[str, ...]
+    fork: tuple[str, ...]
     nan: str
     posinf: str
     neginf: str
@@ -71,7 +83,41 @@ class Theme:
     negative: str
     rising: tuple[str, str, str]
     washed: tuple[float, float]
+    page: Mapping[str, str]
 
+    @property
+    def css(self) -> str:
+        """The custom properties of the tab's and the report's style sheets."""
+        variables = {
+            "card": self.paper,
+            "ink": self.ink,
+            "muted": self.muted,
+            "alarm": self.alarm,
+            "warn": self.warn,
+            "good": self.good,
+            "accent": self.hues[0],
+            "second": self.sick,
+            "clip": self.posinf,
+            **self.page,
+        }
+        return " ".join(f"--{name}: {value};" for name, value in variables.items())
+
+
+# name: on a light page, on a dark page
+_PAGES = {
+    "page": ("#F4F5F7", "#101317"),
+    "line": ("#DFE3E8", "#2C323A"),
+    "soft": ("#EEF1F4", "#21262D"),
+    "accent-ink": ("#FFFFFF", "#08151E"),
+    "alarm-soft": ("#FDECED", "#3A1D20"),
+    "good-soft": ("#E3F4EE", "#12332A"),
+    "tip": (INK, "#E6EAEE"),
+    "tip-ink": ("#F2F4F6", "#14181D"),
+    "grid": ("#80889038", "#80889045"),
+    "band": ("#80889014", BAND),
+    "hatch": ("#80889055", "#80889066"),
+    "shadow": ("0 1px 2px #1F232812", "none"),
+}
 
 THEMES: dict[str, Theme] = {
     "light": Theme(
@@ -79,8 +125,11 @@ THEMES: dict[str, Theme] = {
         ink=INK,
         muted=MUTED,
         alarm=ALARM,
+        warn="#8A5A00",
+        good="#00694D",
         hues=(BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION),
-        ramp=RAMP_LIGHT,
+        ramp=("#F2F6E4", "#A9DCC6", "#43AAC6", "#0072B2", "#0A2A5C"),
+        fork=("#084A80", "#5AA6D6", "#F4F4F2", "#F0A43C", "#9A4A00"),
         nan=ALARM,
         posinf=ORANGE,
         neginf=PURPLE,
@@ -91,15 +140,19 @@ THEMES: dict[str, Theme] = {
         negative=BLUE,
         rising=("#F7D08A", "#DD6B0C", "#8A2A00"),
         washed=(0.66, 1.0),
+        page={name: light for name, (light, _) in _PAGES.items()},
     ),
     "dark": Theme(
         paper="#181B20",
         ink="#E6EAEE",
         muted="#9AA4AF",
         alarm="#FF7B72",
+        warn="#F2B84B",
+        good="#4FD1A5",
         # The darkest hue of the light page is near this page.
         hues=(SKY, ORANGE, "#2BC48F", PURPLE, "#4C9BE0", "#FF9B57"),
-        ramp=RAMP_DARK,
+        ramp=("#12243F", "#0072B2", "#43AAC6", "#A9DCC6", "#FBFBE3"),
+        fork=("#8FD0F5", "#1F78B4", "#22262B", "#C77B12", "#FFC872"),
         nan="#FF4B4B",
         posinf=ORANGE,
         neginf=PURPLE,
@@ -110,31 +163,39 @@ THEMES: dict[str, Theme] = {
         negative=SKY,
         rising=("#7A3A08", "#E88A1A", "#FFE3A0"),
         washed=(0.06, 0.36),
+        page={name: dark for name, (_, dark) in _PAGES.items()},
     ),
 }
 
 Tone = Literal["plain", "dim", "warn", "alarm", "heading"]
 
-
-@dataclass(frozen=True, slots=True)
-class Paint:
-    """One tone of a table on each medium.
-
-    Attributes:
-        terminal: The rich style.
-        light: The colour on a white page.
-        dark: The colour on a black page.
-    """
-
-    terminal: str
-    light: str
-    dark: str
-
-
-TONES: dict[Tone, Paint] = {
-    "plain": Paint("none", "inherit", "inherit"),
-    "dim": Paint("dim", MUTED, "#9AA4AF"),
-    "warn": Paint("yellow", "#8A5A00", "#F2B84B"),
-    "alarm": Paint("bold red", ALARM, "#FF7B72"),
-    "heading": Paint("bold", "inherit", "inherit"),
+TONES: dict[Tone, str] = {
+    "plain": "none",
+    "dim": "dim",
+    "warn": "yellow",
+    "alarm": "bold red",
+    "heading": "bold",
 }
+"""The rich style of each tone of a table; pages have `tone_colour`."""
+
+
+def tone_colour(tone: Tone, theme: Theme) -> str | None:
+    """Returns the colour of a tone on a page; `None` where it is inherited."""
+    colours = {"dim": theme.muted, "warn": theme.warn, "alarm": theme.alarm}
+    return colours.get(tone)
+
+
+def exported() -> str:
+    """Returns the themes as JSON, from which the frontend is built."""
+    themes = {n: {**asdict(theme), "css": theme.css} for n, theme in THEMES.items()}
+    return json.dumps(themes, indent=2) + "\n"
+
+
+def rgb(colour: str) -> NDArray[np.float64]:
+    """Returns the red, green and blue of a colour, between 0 and 1.
+
+    Example:
+    >>> rgb("#FF8000").round(2).tolist()
+    [1.0, 0.5, 0.0]
+    """
+    return np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255

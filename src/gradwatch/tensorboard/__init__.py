@@ -1,5 +1,5 @@
 """A run becomes the Gradients tab of TensorBoard.
 
-Nothing is imported here: TensorBoard loads `_loader` at its start, whatever tab is
+Nothing is imported here: TensorBoard loads `_loader` at its start, whichever tab is
 used.
 """

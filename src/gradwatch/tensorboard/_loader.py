@@ -1,7 +1,7 @@
-"""What TensorBoard loads at its start: little, and nothing that can fail.
+"""The entry point that TensorBoard loads at its start: small, and it never raises.
 
-An error in an entry point would end the whole `tensorboard` command, for people who may
-never look at our tab.
+An error in an entry point would end the whole `tensorboard` command, also where the tab
+is never opened.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from tensorboard.plugins import base_plugin
 
 
 class Loader(base_plugin.TBLoader):
-    """Makes the plugin, or does without it."""
+    """Creates the plugin, or starts TensorBoard without it."""
 
     def fix_flags(self, flags: argparse.Namespace) -> None:
-        """Asks TensorBoard to keep every step where we have them from it alone.
+        """Asks TensorBoard to keep every step of runs that are not on a local disk.
 
-        Of a plugin's tag it keeps a random ten or hundred. Runs on a local disk we read
-        ourselves; of others, such as those in a bucket, there is only what it keeps.
+        Of a plugin's tag it keeps a random ten or hundred. The tab reads runs on a
+        local disk itself; of others, such as those in a bucket, it has what is kept.
         """
         try:
             where = f"{flags.logdir or ''},{flags.logdir_spec or ''}"
@@ -33,7 +33,7 @@ class Loader(base_plugin.TBLoader):
             _without(error)
 
     def load(self, context: base_plugin.TBContext) -> Any:
-        """Returns the plugin; None, with a warning, if it cannot be had."""
+        """Returns the plugin; `None`, with a warning, if it cannot be created."""
         try:
             from ._plugin import GradientsPlugin
 

@@ -1,4 +1,4 @@
-"""The server part of the Gradients tab: each route gives numbers for a picture."""
+"""The server of the Gradients tab: each route returns the numbers of a picture."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from werkzeug import wrappers
 
 from tensorboard import plugin_util
 
-from ..run import KINDS, Store
+from ..run import KINDS, Run
 from ..show.charts import (
     QUANTITIES,
     curves_answer,
     facts_of,
     heat_answer,
     histograms_answer,
-    moment_answer,
+    snapshot_answer,
     vocabulary,
     worst_index,
 )
 from ..show.static import SCRIPT
-from ._runs import PLUGIN, OpenRun, Runs
+from ._runs import PLUGIN, Runs, ServedRun
 
 _MOST = 4096  # buckets
 _BYTES = "application/octet-stream"
@@ -43,7 +43,7 @@ class GradientsPlugin(base_plugin.TBPlugin):
     """The Gradients tab.
 
     Args:
-        context: What TensorBoard gives its plugins.
+        context: The context that TensorBoard gives its plugins.
     """
 
     plugin_name = PLUGIN
@@ -59,17 +59,17 @@ class GradientsPlugin(base_plugin.TBPlugin):
             "/run": self._facts,
             "/heat": self._heat,
             "/curves": self._curves,
-            "/moment": self._moment,
+            "/snapshot": self._snapshot,
             "/histograms": self._histograms,
         }
         return {route: _app(answer) for route, answer in answers.items()}
 
     def is_active(self) -> bool:
-        """Tells nothing: TensorBoard asks its data provider whether runs are ours."""
+        """Returns False: TensorBoard asks its data provider whether runs are ours."""
         return False
 
     def frontend_metadata(self) -> base_plugin.FrontendMetadata:
-        """Returns what TensorBoard loads into the tab."""
+        """Returns the script that TensorBoard loads into the tab."""
         return base_plugin.FrontendMetadata(
             es_module_path="/index.js", tab_name="Gradients"
         )
@@ -81,60 +81,58 @@ class GradientsPlugin(base_plugin.TBPlugin):
 
     def _list(self, request: wrappers.Request) -> tuple[Any, str]:
         names, begin = self._runs.names(*_asker(request))
-        found = {"runs": names, "begin": begin, "quantities": vocabulary()}
-        return json.dumps(found), "application/json"
+        listed = {"runs": names, "begin": begin, "quantities": vocabulary()}
+        return json.dumps(listed), "application/json"
 
     def _facts(self, request: wrappers.Request) -> tuple[Any, str]:
-        run = self._run(request, read=True)
-        with run.lock:
-            name = request.args["run"]
-            found = facts_of(name, run.store, read=run.share)
-        return json.dumps(found), "application/json"
+        served = self._served(request, refresh=True)
+        with served.lock:
+            run = served.run
+            facts = facts_of(request.args["run"], run, read=run.share)
+        return json.dumps(facts), "application/json"
 
     def _heat(self, request: wrappers.Request) -> tuple[Any, str]:
-        run = self._run(request)
         kind = _one_of(request, "kind", KINDS)
         quantity = _one_of(request, "quantity", tuple(QUANTITIES))
         span, count = _span(request), _integer(request, "buckets", 1, _MOST)
-        found = run.answer(
+        answer = self._served(request).answer(
             ("heat", kind, quantity, span, count),
-            lambda store: heat_answer(store, kind, quantity, span, count),
+            lambda run: heat_answer(run, kind, quantity, span, count),
         )
-        return found, _BYTES
+        return answer, _BYTES
 
     def _curves(self, request: wrappers.Request) -> tuple[Any, str]:
-        run = self._run(request)
         span, count = _span(request), _integer(request, "buckets", 1, _MOST)
-        found = run.answer(
-            ("curves", span, count), lambda store: curves_answer(store, span, count)
+        answer = self._served(request).answer(
+            ("curves", span, count), lambda run: curves_answer(run, span, count)
         )
-        return found, _BYTES
+        return answer, _BYTES
 
-    def _moment(self, request: wrappers.Request) -> tuple[Any, str]:
-        run = self._run(request)
+    def _snapshot(self, request: wrappers.Request) -> tuple[Any, str]:
+        served = self._served(request)
         kind = _one_of(request, "kind", KINDS)
-        with run.lock:
-            if not len(run.store):
+        with served.lock:
+            if not len(served.run.steps):
                 raise _RefusedError(404, "Nothing is recorded yet.")
-            index = _index(request, run.store, kind)
-            return moment_answer(run.store, kind, index), _BYTES
+            index = _index(request, served.run, kind)
+            return snapshot_answer(served.run, kind, index), _BYTES
 
     def _histograms(self, request: wrappers.Request) -> tuple[Any, str]:
-        run = self._run(request)
-        with run.lock:
+        served = self._served(request)
+        with served.lock:
             name = request.args.get("name", "")
-            if name not in run.store.names("weight"):
+            if name not in served.run.names:
                 raise _RefusedError(404, "`name` must be a weight of the run.")
             count = _integer(request, "count", 1, 512)
-            return histograms_answer(run.store, name, _span(request), count), _BYTES
+            return histograms_answer(served.run, name, _span(request), count), _BYTES
 
-    def _run(self, request: wrappers.Request, *, read: bool = False) -> OpenRun:
-        found = self._runs.get(*_asker(request), request.args.get("run", ""))
-        if found is None:
+    def _served(self, request: wrappers.Request, *, refresh: bool = False) -> ServedRun:
+        served = self._runs.get(*_asker(request), request.args.get("run", ""))
+        if served is None:
             raise _RefusedError(404, "`run` must be a run that TensorBoard serves.")
-        if read or not found.store.chunks:
-            found.read()
-        return found
+        if refresh or not len(served.run.steps):
+            served.refresh()
+        return served
 
 
 def _app(answer: Callable[[wrappers.Request], tuple[Any, str]]) -> Any:
@@ -177,18 +175,18 @@ def _integer(request: wrappers.Request, name: str, least: int, most: int) -> int
     return min(max(value, least), most)
 
 
-def _index(request: wrappers.Request, store: Store, kind: str) -> int:
-    """Returns which record is meant: by index, by step, or by a cell of a heat map."""
+def _index(request: wrappers.Request, run: Run, kind: str) -> int:
+    """Returns the index of a record, given by index, step, or cell of a heat map."""
     if "step" not in request.args:
-        return _integer(request, "index", 0, len(store) - 1)
+        return _integer(request, "index", 0, len(run.steps) - 1)
     span = _span(request)
     if span is not None and "line" in request.args:
         quantity = QUANTITIES[_one_of(request, "quantity", tuple(QUANTITIES))]
-        found = worst_index(store, (kind, request.args["line"]), quantity, span)
-        if found is not None:
-            return found
+        worst = worst_index(run, (kind, request.args["line"]), quantity, span)
+        if worst is not None:
+            return worst
     step = _integer(request, "step", -(2**53), 2**53)
-    after = int(store.steps.searchsorted(step, "right"))
+    after = int(run.steps.searchsorted(step, "right"))
     return max(0, after - 1)  # the last record that is not later
 
 

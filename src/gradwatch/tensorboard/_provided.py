@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from ..run import Decoded, Store, meta_of
@@ -10,75 +11,64 @@ _ALL = 2**31 - 1
 
 
 class Provided:
-    """As a `Reader`, but from TensorBoard's data provider, and all of it each time.
+    """The source of a run in TensorBoard's data provider, which is read as a whole.
 
     Args:
-        provider: Of TensorBoard.
-        ctx: Of the request.
-        experiment: As TensorBoard names it.
+        provider: The data provider of TensorBoard.
+        ctx: The context of the request.
+        experiment: The experiment, as TensorBoard names it.
         run: The run, as TensorBoard names it.
     """
 
     def __init__(self, provider: Any, ctx: Any, experiment: str, run: str) -> None:
-        self._asked = (provider, ctx, experiment, run)
+        self._provider, self._ctx = provider, ctx
+        self._experiment, self._run = experiment, run
         self._seen: dict[str, tuple[int, float]] = {}
+        self.directory = Path(run)
         self.store = Store()
-        self.done = 0
-        self.waiting = 0
-
-    def again(self) -> Provided:
-        """Returns one that has read nothing yet."""
-        return Provided(*self._asked)
-
-    def lost(self) -> bool:
-        """Tells whether there is something new: then all of it is read again."""
-        return bool(self._seen) and self._state()[0] != self._seen
+        self.deleted = False
+        self.share = 1.0
 
     def read(self, seconds: float = 0.0) -> bool:
-        """Reads all that there is, if that was not done before."""
+        """Reads everything, if anything is new since the last time."""
         del seconds  # It is one call, which cannot be cut short.
-        if self._seen:
+        from tensorboard.data.provider import RunTagFilter
+
+        listed = self._ask("list_tensors", RunTagFilter(runs=[self._run]))
+        seen = {tag: (s.max_step, s.max_wall_time) for tag, s in listed.items()}
+        if seen == self._seen:
             return True
-        self._seen, metas = self._state()
+        self._seen = seen
+        self.store.clear()
+        metas = {tag: meta_of(s.plugin_content, self._run) for tag, s in listed.items()}
+        tags = RunTagFilter(runs=[self._run], tags=frozenset(metas))
+        data = self._ask("read_tensors", tags, downsample=_ALL)
         steps: dict[int, Decoded] = {}
-        data = self._read(frozenset(metas))
         for tag, meta in metas.items():
             for datum in data.get(tag, ()):
                 step = int(datum.step)
                 decoded = steps.setdefault(step, Decoded(step))
                 decoded.take(tag, meta, datum.numpy)
-        for _, decoded in sorted(steps.items()):
+        self._fill([decoded for _, decoded in sorted(steps.items())])
+        return True
+
+    def _fill(self, steps: list[Decoded]) -> None:
+        for decoded in steps:
             if (record := decoded.record) is not None:
                 self.store.append(record, decoded.counts)
-        for _, decoded in sorted(steps.items()):
+        for decoded in steps:
             for finding in decoded.findings:
                 self.store.add_finding(decoded.step, finding)
             for key, facts in decoded.notes.items():
                 self.store.note(key, facts)
-        return True
 
-    def _state(self) -> tuple[dict[str, tuple[int, float]], dict[str, Any]]:
-        provider, ctx, experiment, run = self._asked
-        from tensorboard.data.provider import RunTagFilter
-
-        listed = provider.list_tensors(
-            ctx,
-            experiment_id=experiment,
+    def _ask(self, question: str, tags: Any, **more: Any) -> dict[str, Any]:
+        """Returns the answer of the data provider by tag."""
+        answer: dict[str, Any] = getattr(self._provider, question)(
+            self._ctx,
+            experiment_id=self._experiment,
             plugin_name="gradwatch",
-            run_tag_filter=RunTagFilter(runs=[run]),
-        ).get(run, {})
-        seen = {tag: (s.max_step, s.max_wall_time) for tag, s in listed.items()}
-        return seen, {tag: meta_of(s.plugin_content, run) for tag, s in listed.items()}
-
-    def _read(self, tags: frozenset[str]) -> dict[str, Any]:
-        provider, ctx, experiment, run = self._asked
-        from tensorboard.data.provider import RunTagFilter
-
-        data: dict[str, Any] = provider.read_tensors(
-            ctx,
-            experiment_id=experiment,
-            plugin_name="gradwatch",
-            downsample=_ALL,
-            run_tag_filter=RunTagFilter(runs=[run], tags=tags),
-        ).get(run, {})
-        return data
+            run_tag_filter=tags,
+            **more,
+        ).get(self._run, {})
+        return answer

@@ -1,8 +1,8 @@
-"""Which runs TensorBoard serves, and what is known of each.
+"""The runs that TensorBoard serves.
 
-A request names a run; the name is compared with those that TensorBoard has, and that is
-all that is done with it. Where a run lies is what TensorBoard says, or its own log
-directory with the run's name as TensorBoard has it.
+A request names a run; the name is compared with those that TensorBoard has, and nothing
+else is done with it. The directory of a run is the one that TensorBoard reports, or its
+own log directory with the run's name as TensorBoard has it.
 """
 
 from __future__ import annotations
@@ -15,84 +15,65 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..run import FINDINGS, Reader, Store
+from ..run import FINDINGS, Reader, Run
 from ._provided import Provided
 
 PLUGIN = "gradwatch"
 _KEPT = 8  # runs in memory
 _FRESH = 2.0  # seconds for which a list of runs is good
 _READING = 0.35  # seconds that an answer may wait for the disk
-_FIRST = 0.12  # the first one, for which somebody waits in front of an empty page
-_ANSWERS = 24  # that are kept: whoever comes back to a picture has it at once
+_FIRST = 0.12  # seconds for the first answer, before which the page is empty
+_ANSWERS = 24  # answers that are kept: going back to a picture is immediate
 
 
-class OpenRun:
-    """A run in memory, and where more of it comes from.
+class ServedRun:
+    """A run in memory, which several requests may ask at once.
 
     Attributes:
-        lock: Hold it while looking at the store.
-        complete: Whether all that was there has been read.
+        run: The run.
+        lock: Must be held while the run is read from or refreshed.
     """
 
-    def __init__(self, source: Reader | Provided) -> None:
+    def __init__(self, run: Run) -> None:
+        self.run = run
         self.lock = threading.RLock()
-        self.complete = False
-        self._source = source
         self._answers: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
 
-    @property
-    def store(self) -> Store:
-        """What was read."""
-        return self._source.store
-
-    def answer(self, key: tuple[Any, ...], make: Callable[[Store], bytes]) -> bytes:
-        """Returns an answer: that of last time, if nothing has changed since."""
+    def answer(self, key: tuple[Any, ...], make: Callable[[Run], bytes]) -> bytes:
+        """Returns an answer: the previous one, if nothing has changed since."""
         with self.lock:
-            key = (self.store.version, *key)
+            key = (self.run.version, *key)
             if key not in self._answers:
-                self._answers[key] = make(self.store)
+                self._answers[key] = make(self.run)
                 while len(self._answers) > _ANSWERS:
                     self._answers.popitem(last=False)
             return self._answers[key]
 
-    def read(self) -> None:
-        """Reads what is new, for a moment; the rest another time."""
+    def refresh(self) -> None:
+        """Reads what is new, for a short time; the rest with the next request."""
         with self.lock:
-            seconds = _READING if self.store.chunks else _FIRST
-            if self._source.lost():  # deleted, and perhaps begun anew
-                version = self.store.version
-                self._source = self._source.again()
-                self.store.version = version + 1
-            self.complete = self._source.read(seconds)
-
-    @property
-    def share(self) -> float:
-        """How much of what is there has been read, 0 to 1."""
-        if self.complete:
-            return 1.0
-        read = self._source.done
-        return read / max(1, read + self._source.waiting)
+            self.run.refresh(_READING if len(self.run.steps) else _FIRST)
 
 
 class Runs:
     """The runs that TensorBoard serves.
 
     Args:
-        context: What TensorBoard gives its plugins.
+        context: The context that TensorBoard gives its plugins.
     """
 
     def __init__(self, context: Any) -> None:
         self._provider = context.data_provider
         self._multiplexer = context.multiplexer
         self._logdir = _local(context)
-        self._open: OrderedDict[tuple[str, str], OpenRun] = OrderedDict()
+        self._open: OrderedDict[tuple[str, str], ServedRun] = OrderedDict()
         self._lock = threading.Lock()
         self._listed: dict[str, tuple[float, frozenset[str]]] = {}
 
     def names(self, ctx: Any, experiment: str) -> tuple[list[str], str | None]:
-        """Returns the runs that hold something of ours, and with which to begin.
+        """Returns the runs that hold something of ours, and the one to begin with.
 
-        That is the newest one in which something was found, else the newest.
+        That is the newest run with a finding, else the newest.
         """
         listed = self._provider.list_tensors(
             ctx, experiment_id=experiment, plugin_name=PLUGIN
@@ -106,8 +87,8 @@ class Runs:
         ]
         return sorted(names), max(newest)[2] if newest else None
 
-    def get(self, ctx: Any, experiment: str, name: str) -> OpenRun | None:
-        """Returns a run; None if TensorBoard serves none of that name."""
+    def get(self, ctx: Any, experiment: str, name: str) -> ServedRun | None:
+        """Returns a run; `None` if TensorBoard serves none of that name."""
         at, names = self._listed.get(experiment, (float("-inf"), frozenset[str]()))
         if name not in names or time.monotonic() - at > _FRESH:
             names = frozenset(self.names(ctx, experiment)[0])
@@ -116,7 +97,7 @@ class Runs:
         key = (experiment, name)
         with self._lock:
             if key not in self._open:
-                self._open[key] = OpenRun(self._source(ctx, experiment, name))
+                self._open[key] = ServedRun(Run(self._source(ctx, experiment, name)))
             self._open.move_to_end(key)
             while len(self._open) > _KEPT:
                 self._open.popitem(last=False)
@@ -134,7 +115,7 @@ class Runs:
 
 
 def _local(context: Any) -> str | None:
-    """Returns the log directory if it is one, and a disk's."""
+    """Returns the log directory if it is on a local disk."""
     flags = context.flags
     logdir = getattr(flags, "logdir", "") or ""
     elsewhere = getattr(flags, "grpc_data_provider", "") or ""

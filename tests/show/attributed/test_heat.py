@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from gradwatch.show.attributed._heat import heat, limit_of, over, rgb, scale, washed
+from gradwatch.show.attributed._heat import heat, limit_of, over, scale, washed
 from gradwatch.show.attributed._panel import broken, readable, silent
 from gradwatch.show.attributed._png import png
 from gradwatch.show.attributed._ranked import ranked
 from gradwatch.show.attributed._tokens import laid_out
-from gradwatch.show.palette import THEMES
+from gradwatch.show.palette import THEMES, rgb
 
 VALUES = np.linspace(-1, 1, 41)
 BOTH = pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)

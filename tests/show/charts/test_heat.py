@@ -1,11 +1,12 @@
 """Heat maps and curves against slow twins: loops over every record."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from gradwatch.run import Layout, Record, Store
+from gradwatch.run import Layout, Record, Run, Store
 from gradwatch.show.charts import (
     CURVES,
     MEASURED,
@@ -16,7 +17,7 @@ from gradwatch.show.charts import (
     curves,
     heat,
     histograms,
-    moment,
+    snapshot,
     worst_index,
 )
 from gradwatch.summarise import BUCKETS, COLUMNS, blank, is_blank
@@ -93,6 +94,11 @@ def table(found):
         table.append(record, None if counts is None else Held(counts))
     assert len(table.chunks) > 4
     return table
+
+
+def of(table):
+    """A run that holds this store."""
+    return Run(SimpleNamespace(store=table))
 
 
 def number(name, found, line, before):
@@ -172,7 +178,7 @@ def test_a_heat_map_is_the_worst_of_each_bucket(
 ):
     """NaN and infinity above all, then the largest; what is absent stays absent."""
     names = table.names(kind)
-    seen = heat(table, QUANTITIES[quantity], kind, span, count)
+    seen = heat(of(table), QUANTITIES[quantity], kind, span, count)
     low, high = span or (STEPS[0], STEPS[-1])
     inside = [step for step in STEPS if low <= step <= high]
     count = min(count, len(inside))
@@ -203,7 +209,7 @@ def test_one_nan_among_many_steps_is_seen():
         rows[:, [AT[n] for n in ("nan", "posinf", "neginf")]] = 0
         rows[0, AT["nan"]] = step == 12_340
         table.append(Record(step, layout, rows, None, {}))
-    seen = heat(table, QUANTITIES["norm"], "weight", count=10)
+    seen = heat(of(table), QUANTITIES["norm"], "weight", count=10)
     assert ((seen.flags[0] & NAN) != 0).tolist() == [i == 6 for i in range(10)]
     assert (seen.values == 1).all()
 
@@ -211,7 +217,7 @@ def test_one_nan_among_many_steps_is_seen():
 @pytest.mark.parametrize(("span", "count"), [(None, 4), (None, 50), ((2, 62), 7)])
 def test_curves_hold_the_smallest_and_the_largest(table, found, span, count):
     """And how many updates were clipped, and steps skipped."""
-    seen = curves(table, span, count)
+    seen, more = curves(of(table), span, count)
     low, high = span or (STEPS[0], STEPS[-1])
     inside = [step for step in found if low <= step.step <= high]
     count = min(count, len(inside))
@@ -224,16 +230,16 @@ def test_curves_hold_the_smallest_and_the_largest(table, found, span, count):
         norms = [totals["global_norm"] for totals in mine if "global_norm" in totals]
         finite = [norm for norm in norms if math.isfinite(norm)]
         if finite:
-            assert seen.low[row, bucket] == min(finite)
-            assert seen.high[row, bucket] == max(finite)
+            assert more["least"][row, bucket] == min(finite)
+            assert seen.values[row, bucket] == max(finite)
         else:
-            assert math.isnan(seen.low[row, bucket])
+            assert math.isnan(more["least"][row, bucket])
         flags = MEASURED * bool(norms) | NAN * any(math.isnan(n) for n in norms)
         assert seen.flags[row, bucket] == flags
         updates = [t for t in mine if not t["skipped"]]
-        assert seen.updates[bucket] == len(updates)
-        assert seen.clipped[bucket] == sum(bool(t["clipped"]) for t in updates)
-        assert seen.skipped[bucket] == len(mine) - len(updates)
+        assert more["updates"][bucket] == len(updates)
+        assert more["clipped"][bucket] == sum(bool(t["clipped"]) for t in updates)
+        assert more["skipped"][bucket] == len(mine) - len(updates)
     assert not (seen.flags[CURVES.index("loss")] & MEASURED).any()
 
 
@@ -257,13 +263,13 @@ def test_where_there_is_room_no_two_steps_share_a_column(every, span):
     table = regular(steps)
     low, high = span or (steps[0], steps[-1])
     expected = [step for step in steps if low <= step <= high]
-    found = heat(table, QUANTITIES["norm"], "weight", span, 400)
+    found = heat(of(table), QUANTITIES["norm"], "weight", span, 400)
     there = found.first >= 0
     assert found.first[there].tolist() == found.last[there].tolist() == expected
     assert found.values[0, there].tolist() == expected
     wide = (found.high - found.low) / len(found.first)
     assert wide == every
-    lines = curves(table, span, 400)
+    lines, _ = curves(of(table), span, 400)
     there = lines.first >= 0
     assert lines.first[there].tolist() == lines.last[there].tolist() == expected
 
@@ -271,16 +277,16 @@ def test_where_there_is_room_no_two_steps_share_a_column(every, span):
 def test_nothing_recorded_gives_empty_pictures():
     """A run that has just begun is no error."""
     table = Store()
-    assert heat(table, QUANTITIES["norm"], "weight").values.shape == (0, 1)
-    assert (curves(table).first == -1).all()
-    assert histograms(table, "a")[0].tolist() == []
+    assert heat(of(table), QUANTITIES["norm"], "weight").values.shape == (0, 1)
+    assert (curves(of(table))[0].first == -1).all()
+    assert histograms(of(table), "a")[0].tolist() == []
 
 
 @pytest.mark.parametrize("index", range(len(STEPS)))
-def test_a_moment_is_one_record_in_full(table, found, index):
+def test_a_snapshot_is_one_record_in_full(table, found, index):
     """All quantities of all lines, at one recorded step."""
     for kind in ("weight", "activation", "value"):
-        seen = moment(table, index, kind)
+        seen = snapshot(of(table), index, kind)
         assert (seen.index, seen.step) == (index, STEPS[index])
         for place, name in enumerate(QUANTITIES):
             for line, address in enumerate(table.names(kind)):
@@ -296,7 +302,7 @@ def test_a_moment_is_one_record_in_full(table, found, index):
                     assert math.isnan(value)
                 else:
                     assert value == pytest.approx(expected, rel=1e-6)
-    counts = moment(table, STEPS.index(21), "weight").counts
+    counts = snapshot(of(table), STEPS.index(21), "weight").counts
     assert counts[:, 0].tolist() == [0, 0, 5]
 
 
@@ -304,24 +310,24 @@ def test_a_click_finds_the_record_that_a_cell_shows(table):
     """One that is not finite first, else the one with the largest number."""
     norm = QUANTITIES["norm"]
     kernel = ("weight", "a/kernel")
-    assert worst_index(table, kernel, norm, (0, 13)) == STEPS.index(3)
-    norms = [moment(table, i, "weight").values[0, 0] for i in range(len(STEPS))]
+    assert worst_index(of(table), kernel, norm, (0, 13)) == STEPS.index(3)
+    norms = [snapshot(of(table), i, "weight").values[0, 0] for i in range(len(STEPS))]
     inside = [i for i, step in enumerate(STEPS) if 40 <= step <= 90]
     best = max(inside, key=lambda i: norms[i])
-    assert worst_index(table, kernel, norm, (40, 90)) == best
-    assert worst_index(table, ("weight", "nobody"), norm, (0, 90)) is None
+    assert worst_index(of(table), kernel, norm, (40, 90)) == best
+    assert worst_index(of(table), ("weight", "nobody"), norm, (0, 90)) is None
 
 
 def test_histograms_over_time_are_those_recorded(table, found):
     """Of more than asked for, evenly chosen ones with the first and the last."""
     name = "a/bias"
     recorded = [f for f in found if f.histograms is not None]
-    steps, counts = histograms(table, name)
+    steps, counts = histograms(of(table), name)
     assert steps.tolist() == [f.step for f in recorded]
     for row, each in zip(counts, recorded, strict=True):
         line = keys(each).index(("weight", name))
         np.testing.assert_array_equal(row, each.histograms[line])
-    few, _ = histograms(table, name, count=3)
+    few, _ = histograms(of(table), name, count=3)
     assert len(few) == 3
     assert (few[0], few[-1]) == (steps[0], steps[-1])
 
@@ -349,8 +355,8 @@ def test_numbers_beyond_float32_are_shown_as_they_are():
     rows[0, AT["std"]] = blank(1)[0]
     table = Store()
     table.append(Record(0, layout, rows, None, {}))
-    seen = heat(table, QUANTITIES["norm"], "weight")
+    seen = heat(of(table), QUANTITIES["norm"], "weight")
     assert seen.values[0, 0] == 16
     assert seen.values[1, 0] == 2.0**300
     assert (seen.flags == MEASURED).all()
-    assert heat(table, QUANTITIES["std"], "weight").flags[0, 0] == 0
+    assert heat(of(table), QUANTITIES["std"], "weight").flags[0, 0] == 0

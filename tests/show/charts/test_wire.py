@@ -22,7 +22,7 @@ def test_arrays_and_facts_come_back():
         "steps": np.array([2**40], np.int64),
         "none": np.empty((0, 4), np.float32),
     }
-    data = packed({"step": 3, "name": "é<b>"}, **arrays)
+    data = packed({"step": 3, "name": "é<b>"}, arrays)
     facts, found = unpacked(data)
     assert facts == {"step": 3, "name": "é<b>"}
     for name, array in arrays.items():
@@ -34,7 +34,7 @@ def test_arrays_and_facts_come_back():
 def test_nan_is_never_written_as_json():
     """A browser's parser would refuse the whole answer."""
     with pytest.raises(ValueError, match="JSON"):
-        packed({"norm": math.nan})
+        packed({"norm": math.nan}, {})
     assert plain({"a": [math.nan, -math.inf, 1.0]}) == {"a": ["nan", "-inf", 1.0]}
 
 
@@ -72,7 +72,7 @@ def test_few_digits_are_for_numbers_only():
     """Steps and flags stay exact."""
     values = np.array([0.123456])
     steps = np.array([123_456_789], np.int64)
-    _, found = unpacked(packed({}, few_digits=True, values=values, steps=steps))
+    _, found = unpacked(packed({}, {"values": values, "steps": steps}, few_digits=True))
     assert found["values"].tolist() == [np.float32(0.1235)]
     assert found["steps"].tolist() == [123_456_789]
 
@@ -81,5 +81,5 @@ def test_few_digits_are_for_numbers_only():
 def test_numbers_that_a_float32_cannot_hold_are_sent_in_full(odd):
     """They are neither cut off nor made zero; NaN and zeros stay what they are."""
     values = np.array([0.123456, odd, 0.0, math.nan])
-    _, found = unpacked(packed({}, few_digits=True, values=values))
+    _, found = unpacked(packed({}, {"values": values}, few_digits=True))
     np.testing.assert_array_equal(found["values"], values)

@@ -11,12 +11,12 @@ from rich.console import Console
 
 from gradwatch import GradwatchError
 from gradwatch.diagnose import Finding
-from gradwatch.run import Layout, Record, RunError, RunWriter
+from gradwatch.run import Layout, Reader, Record, Run, RunError, RunWriter
 from gradwatch.show._format import number, percent
 from gradwatch.show.live import _follow, follow
 from gradwatch.show.live._draw import Picture
-from gradwatch.show.live._lines import history
-from gradwatch.show.live._live import KEPT, LiveRun
+from gradwatch.show.live._pace import Pace
+from gradwatch.show.live._rows import KEPT, history
 from gradwatch.show.live._spark import (
     ABSENT,
     BARS,
@@ -195,10 +195,10 @@ def test_a_stretch_is_the_mean_of_logs_and_the_worst(count, cells, before):
     kinds = random.choice(
         [ABSENT, ZERO, FINITE, FINITE, NEGINF, POSINF, NAN], (count, 3)
     )
-    found = gathered(norms, kinds, cells, before)
+    found, marks = gathered(norms, kinds, cells, before)
     levels, worst = slow_gathered(norms, kinds, cells, before)
-    np.testing.assert_allclose(found.levels, levels)
-    assert found.kinds.tolist() == worst
+    np.testing.assert_allclose(found, levels)
+    assert marks.tolist() == worst
     assert len(worst) <= cells
 
 
@@ -215,18 +215,18 @@ def test_bars_are_on_a_log_scale_of_at_least_a_decade():
 
 
 def test_only_the_newest_records_are_kept(tmp_path):
-    """Whoever looks at a run of days does not run out of memory."""
-    live = LiveRun(tmp_path)
+    """A terminal that shows a run of days does not run out of memory."""
+    live = Run(Reader(tmp_path, window=KEPT))
     store, layout = live.store, layout_of("a")
     for step in range(3 * KEPT + 100):
         store.append(Record(step, layout, rows_at(0, 1), None, {}))
     assert KEPT <= len(store) < 2 * KEPT
-    assert live.records == 3 * KEPT + 100
-    assert len(history(store, ["a"])[0]) == KEPT
+    assert live.num_records == 3 * KEPT + 100
+    assert len(history(live, "weight")[0]) == KEPT
     store.restart(KEPT)
-    assert (len(store), live.records) == (0, KEPT)
+    assert (len(store), live.num_records) == (0, KEPT)
     store.append(Record(KEPT, layout, rows_at(0, 1), None, {}))
-    assert (store.last, live.records) == (KEPT, KEPT + 1)
+    assert (store.last, live.num_records) == (KEPT, KEPT + 1)
 
 
 def test_what_was_not_measured_is_no_zero(tmp_path):
@@ -541,14 +541,14 @@ def test_no_more_than_two_redraws_a_second(tmp_path, monkeypatch):
 
 def test_a_training_that_says_nothing_more_is_told(run, monkeypatch):
     """It may have been killed: a run says its end only where it ended well."""
-    live = LiveRun(run)
-    live.reader.read()
+    live, pace = Run(Reader(run)), Pace()
+    live.refresh()
     live.store.ended = False
-    live.arrived()
-    then = live.heard
+    pace.update(live)
+    then = pace.heard
     monkeypatch.setattr("time.monotonic", lambda: then + 61)
     console = terminal()
-    console.print(Picture("run", live))
+    console.print(Picture("run", live, pace))
     assert "○ no record for 61 s" in plain(console.file.getvalue())
 
 

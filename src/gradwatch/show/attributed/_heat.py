@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..palette import Theme
+from ..palette import Theme, rgb
 
 PERCENTILE = 99
 """Of |value|: where the scale ends. The few that are larger get its last colour."""
@@ -77,13 +77,3 @@ def scale(theme: Theme, *, signed: bool, steps: int = 256) -> np.ndarray:
     values = np.linspace(-1 if signed else 0, 1, steps)
     paper = np.broadcast_to(rgb(theme.paper), (steps, 3))
     return over(paper, heat(values, 1.0, signed=signed, theme=theme))
-
-
-def rgb(colour: str) -> np.ndarray:
-    """Returns three numbers between 0 and 1.
-
-    Example:
-    >>> rgb("#FF8000").round(2).tolist()
-    [1.0, 0.5, 0.0]
-    """
-    return np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255

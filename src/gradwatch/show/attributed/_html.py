@@ -8,9 +8,9 @@ from itertools import groupby
 
 import numpy as np
 
-from .._html import DARK, STYLE
-from ..palette import THEMES
-from ._heat import STRENGTH, heat, limit_of, over, rgb, washed
+from .._html import STYLE, themed
+from ..palette import THEMES, rgb
+from ._heat import STRENGTH, heat, limit_of, over, washed
 from ._html_lines import lines_html
 from ._panel import Panel, broken, left_out, number, readable, silent, together
 from ._png import data_url
@@ -189,10 +189,8 @@ def _style() -> str:
         ".gradwatch svg{max-width:100%;display:block;margin:.2em .6em}",
         ".gradwatch .neg,.gradwatch .pos{display:inline-block;height:.8em}",
     ]
-    for name, colours in (("pos", "positive"), ("neg", "negative")):
-        dim = ",".join(f"{theme} .gradwatch .{name}" for theme in DARK)
-        lines.append(f".gradwatch .{name}{{background:{getattr(light, colours)}}}")
-        lines.append(f"{dim}{{background:{getattr(dark, colours)}}}")
+    lines += themed(".gradwatch .pos", "background", light.positive, dark.positive)
+    lines += themed(".gradwatch .neg", "background", light.negative, dark.negative)
     return "\n".join(lines)
 
 

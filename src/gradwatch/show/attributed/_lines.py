@@ -8,8 +8,8 @@ from matplotlib.figure import SubFigure
 from matplotlib.ticker import MaxNLocator
 
 from .. import palette
-from ..palette import Theme
-from ._heat import heat, limit_of, over, rgb
+from ..palette import Theme, rgb
+from ._heat import heat, limit_of, over
 from ._panel import Panel, broken, readable, silent
 from ._words import caption, colour_bar, say
 

@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 from matplotlib.patches import FancyBboxPatch
 
-from ..palette import Theme
-from ._heat import heat, limit_of, over, rgb
+from ..palette import Theme, rgb
+from ._heat import heat, limit_of, over
 from ._panel import Panel, broken, left_out, readable, silent
 from ._words import colour_bar
 

@@ -1,4 +1,4 @@
-"""What a picture is told: the same words from TensorBoard's server and in a report."""
+"""The data of each picture, as the tab's server sends it and a report embeds it."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...diagnose import SYMPTOMS, Finding
-from ...run import KINDS, Store
+from ...run import KINDS, Run
 from ...summarise import BUCKETS, HIGHEST, LOWEST
-from ._buckets import heat
-from ._moments import histograms, moment
+from ._heat import CURVES, Span, curves, heat
 from ._quantities import QUANTITIES
-from ._totals import CURVES, curves
+from ._snapshot import histograms, snapshot
 from ._wire import packed
 
-Span = tuple[float, float] | None
 _CELLS = 300_000  # in a heat map: more than a screen shows, and a moment to send
+_NOTES = ("run", "overhead", "dropped")
 
 
 def facts_of(
     name: str,
-    store: Store,
+    run: Run,
     *,
     read: float = 1.0,
     findings: Sequence[Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """Returns what is known of a run as a whole, as JSON has it.
+    """Returns the facts of a run as a whole, as JSON has them.
 
     Args:
-        name: Of the run.
-        store: What was read of it.
-        read: How much of what is there, 0 to 1.
-        findings: Those of the run without.
+        name: The name of the run.
+        run: The run.
+        read: Share of what is on disk that has been read, 0 to 1.
+        findings: The findings; those of the run if left out.
     """
-    found: dict[str, Any] = plain(
+    store = run.store
+    facts: dict[str, Any] = plain(
         {
             "name": name,
             "version": store.version,
@@ -48,94 +48,66 @@ def facts_of(
                 if store.names(kind)
             },
             "findings": [
-                _finding(finding)
-                for finding in (store.findings if findings is None else findings)
+                _finding(each)
+                for each in (run.findings if findings is None else findings)
             ],
-            "notes": {
-                key: store.notes[key]
-                for key in ("run", "overhead", "dropped")
-                if key in store.notes
-            },
+            "notes": {key: run.notes[key] for key in _NOTES if key in run.notes},
         }
     )
-    return found
+    return facts
 
 
 def vocabulary() -> list[dict[str, Any]]:
     """Returns the quantities, in words."""
+    fields = ("name", "label", "scale", "kinds", "meaning")
     return [
-        {
-            "name": quantity.name,
-            "label": quantity.label,
-            "scale": quantity.scale,
-            "kinds": quantity.kinds,
-            "meaning": quantity.meaning,
-        }
+        {field: getattr(quantity, field) for field in fields}
         for quantity in QUANTITIES.values()
     ]
 
 
-def heat_answer(
-    store: Store, kind: str, quantity: str, span: Span, count: int
-) -> bytes:
+def heat_answer(run: Run, kind: str, quantity: str, span: Span, count: int) -> bytes:
     """Returns a heat map."""
-    most = max(32, _CELLS // max(1, len(store.names(kind))))
-    found = heat(store, QUANTITIES[quantity], kind, span, min(count, most))
-    return packed(
-        {"low": found.low, "high": found.high, "version": store.version},
-        first=found.first,
-        last=found.last,
-        values=found.values,
-        flags=found.flags,
-    )
+    most = max(32, _CELLS // max(1, len(run.store.names(kind))))
+    drawn = heat(run, QUANTITIES[quantity], kind, span, min(count, most))
+    facts = {"low": drawn.low, "high": drawn.high, "version": run.store.version}
+    return packed(facts, drawn.arrays)
 
 
-def curves_answer(store: Store, span: Span, count: int) -> bytes:
+def curves_answer(run: Run, span: Span, count: int) -> bytes:
     """Returns the totals as curves."""
-    found = curves(store, span, count)
-    return packed(
-        {"curves": CURVES, "version": store.version},
-        first=found.first,
-        last=found.last,
-        low=found.low,
-        high=found.high,
-        flags=found.flags,
-        updates=found.updates,
-        clipped=found.clipped,
-        skipped=found.skipped,
-    )
+    drawn, more = curves(run, span, count)
+    facts = {"curves": CURVES, "version": run.store.version}
+    return packed(facts, drawn.arrays | more)
 
 
-def moment_answer(store: Store, kind: str, index: int) -> bytes:
+def snapshot_answer(run: Run, kind: str, index: int) -> bytes:
     """Returns one recorded step in full."""
-    found = moment(store, index, kind)
-    return packed(
-        {"index": found.index, "step": found.step, "quantities": list(QUANTITIES)},
-        values=found.values,
-        flags=found.flags,
-        counts=found.counts,
-    )
+    shown = snapshot(run, index, kind)
+    facts = {"index": shown.index, "step": shown.step, "quantities": list(QUANTITIES)}
+    names = ("values", "flags", "counts")
+    return packed(facts, {name: getattr(shown, name) for name in names})
 
 
-def histograms_answer(store: Store, name: str, span: Span, count: int) -> bytes:
+def histograms_answer(run: Run, name: str, span: Span, count: int) -> bytes:
     """Returns the histograms of one weight over time."""
-    steps, counts = histograms(store, name, span, count)
+    steps, counts = histograms(run, name, span, count)
     facts = {"name": name, "lowest": LOWEST, "highest": HIGHEST, "buckets": BUCKETS}
-    return packed(facts, steps=steps, counts=counts)
+    return packed(facts, {"steps": steps, "counts": counts})
 
 
-def _finding(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a finding with the words that are said of it."""
-    words = {"title": SYMPTOMS.get(found.get("symptom", ""), "")}
+def _finding(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a finding with its texts."""
+    texts = {"title": SYMPTOMS.get(values.get("symptom", ""), "")}
     try:
-        words["text"] = str(Finding.from_dict(found))
+        texts["text"] = str(Finding.from_dict(values))
     except (KeyError, TypeError, ValueError):  # of another version
-        words["text"] = str(found.get("symptom", "finding"))
-    return {**found, **words}
+        texts["text"] = str(values.get("symptom", "finding"))
+    return {**values, **texts}
 
 
 def plain(value: Any) -> Any:
-    """Returns values that JSON knows: NaN and infinities become words."""
+    """Returns values that JSON has: NaN and infinities become words."""
     if isinstance(value, Mapping):
         return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

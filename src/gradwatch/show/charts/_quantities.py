@@ -1,4 +1,4 @@
-"""What a picture can show of a line: its words, its scale, and how it is had."""
+"""The quantities that a picture can show: label, scale, and how each is computed."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from ...summarise import is_blank
 
 Numbers = NDArray[np.float64]
 Measured = NDArray[np.bool_] | None
-"""Where something was measured; None for everywhere."""
+"""True where a number was measured; `None` for everywhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """One thing to look at.
+    """A number of each row and step that a picture can show.
 
     Attributes:
-        name: In requests and data.
-        label: On the screen.
+        name: Its name in requests and data.
+        label: Its name on the screen.
         scale: "log", or "share" for numbers from 0 to 1.
-        kinds: Of which lines it is known.
+        kinds: The kinds of rows that have it.
         meaning: One sentence.
-        of: The numbers of some steps of a chunk, `[steps, lines]`, and where measured.
+        of: Returns the numbers of some steps of a chunk, `[steps, rows]`, and where
+            they were measured.
     """
 
     name: str
@@ -37,9 +38,14 @@ class Quantity:
     meaning: str
     of: Callable[[Chunk, slice], tuple[Numbers, Measured]]
 
+    @property
+    def axis_label(self) -> str:
+        """The label on an axis whose ticks say "%" themselves."""
+        return self.label.replace("% ", "share ")
+
 
 def column(name: str) -> Callable[[Chunk, slice], tuple[Numbers, Measured]]:
-    """Returns how to have a recorded column."""
+    """Returns a function that reads a recorded column."""
 
     def of(chunk: Chunk, rows: slice) -> tuple[Numbers, Measured]:
         numbers = chunk.column(name)[rows]
@@ -73,7 +79,7 @@ def _nonfinite(chunk: Chunk, rows: slice) -> tuple[Numbers, Measured]:
 
 
 def _noise(chunk: Chunk, rows: slice) -> tuple[Numbers, Measured]:
-    """How much the norm changes from record to record: |a - b| / (a + b)."""
+    """Returns the change of the norm from record to record: |a - b| / (a + b)."""
     norms = chunk.column("norm")
     before = chunk.before if rows.start == 0 else norms[rows.start - 1]
     if before is None:
@@ -152,8 +158,8 @@ QUANTITIES = {
         ),
         Quantity(
             "nonfinite", "non-finite elements", "log", _ALL,
-            "How many elements are NaN or infinite.", _nonfinite,
+            "Number of elements that are NaN or infinite.", _nonfinite,
         ),
     )
 }  # fmt: skip
-"""All there is to look at, in the order in which it is offered."""
+"""All quantities, in the order in which they are offered."""

@@ -1,4 +1,4 @@
-"""Numbers on their way to a browser: a line of JSON, then arrays as they are."""
+"""The binary form of numbers for a browser: a line of JSON, then the arrays."""
 
 from __future__ import annotations
 
@@ -13,25 +13,28 @@ _TYPES = {"float32": "f4", "float64": "f8", "uint8": "u1", "int32": "i4"}
 
 
 def packed(
-    facts: Mapping[str, Any], *, few_digits: bool = False, **arrays: NDArray[Any]
+    facts: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
+    *,
+    few_digits: bool = False,
 ) -> bytes:
-    """Returns facts and arrays in one piece of bytes.
+    """Returns facts and arrays as bytes.
 
     The first four bytes are the length of the JSON that follows. It names each array,
     its type, its shape and where it starts behind the JSON, aligned to eight bytes.
 
     Example:
     >>> import numpy as np
-    >>> data = packed({"step": 3}, norms=np.array([0.5], np.float32))
+    >>> data = packed({"step": 3}, {"norms": np.array([0.5], np.float32)})
     >>> facts, arrays = unpacked(data)
     >>> facts["step"], arrays["norms"].tolist()
     (3, [0.5])
 
     Args:
-        facts: What JSON knows.
-        few_digits: Whether four digits of each number are enough: see `decimals`. An
+        facts: Values that JSON has.
+        arrays: Arrays by name.
+        few_digits: True if four digits of each number are enough: see `decimals`. An
             array with a number that a float32 cannot hold is sent in full.
-        arrays: By name.
     """
     parts, described, at = [], {}, 0
     for name, array in arrays.items():
@@ -56,26 +59,26 @@ def unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Returns the facts and the arrays: the inverse of `packed`."""
     length = int.from_bytes(data[:4], "little")
     facts = json.loads(data[4 : 4 + length])
-    found = {}
+    arrays = {}
     for name, array in facts.pop("arrays").items():
         if array["type"] == "d4":
             size = 3 * int(np.prod(array["shape"]))
             start = 4 + length + array["at"]
             short = np.frombuffer(data, np.uint8, size, start)
-            found[name] = from_decimals(short).reshape(array["shape"])
+            arrays[name] = from_decimals(short).reshape(array["shape"])
             continue
         kind = np.dtype(f"<{array['type']}")
-        found[name] = np.frombuffer(
+        arrays[name] = np.frombuffer(
             data, kind, int(np.prod(array["shape"])), 4 + length + array["at"]
         ).reshape(array["shape"])
-    return facts, found
+    return facts, arrays
 
 
 def decimals(numbers: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
     """Returns four significant digits of each number, in three bytes.
 
-    As many as are ever shown, and rounded as they are shown: a report can be a third of
-    the size, and its numbers are still those of the run. All low bytes of the digits
+    No more are ever shown, and they are rounded as they are shown: a report is a third
+    of the size, and its numbers are still those of the run. All low bytes of the digits
     come first, then all high bytes (with the sign), then the powers of ten, plus 131: 0
     is for zero and NaN, and 1 to 9 are the first digit of 10,000 to 99,999, of which
     five are shown. Equal things stand together, which is what deflating likes.
@@ -116,7 +119,7 @@ def from_decimals(data: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 
 def _fits(array: NDArray[np.float64]) -> bool:
-    """Tells whether a float32 can hold each number that is finite, or not zero."""
+    """Returns whether a float32 can hold each number that is finite, or not zero."""
     size = np.abs(array[np.isfinite(array) & (array != 0)])
     limits = np.finfo(np.float32)
     return bool(((size >= limits.tiny) & (size <= limits.max)).all())

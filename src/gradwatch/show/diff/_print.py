@@ -35,7 +35,7 @@ def rendered(found: Difference) -> RenderableType:
 
 
 def _parts(found: Difference) -> Iterator[RenderableType]:
-    bold = TONES["heading"].terminal
+    bold = TONES["heading"]
     a, b = map(printable, found.runs)
     yield Text(f"a: {a}\nb: {b}", bold)
     yield Text("")
@@ -55,7 +55,7 @@ def _parts(found: Difference) -> Iterator[RenderableType]:
             yield Text(f"\nFound only in {which}", bold)
         for finding in own:
             text = Text(f"▲ {printable(finding.one_line())}")
-            text.stylize(TONES["warn"].terminal, 0, 2 + len(finding.symptom))
+            text.stylize(TONES["warn"], 0, 2 + len(finding.symptom))
             yield text
 
 
@@ -92,7 +92,7 @@ def _of_layers(found: Difference) -> Iterator[RenderableType]:
         f"{_layers(found)} differ"
     )
     if not differ:
-        yield Text(title, TONES["heading"].terminal)
+        yield Text(title, TONES["heading"])
         return
     more = len(differ) - SHOWN
     footer = (f"and {more:,} more, less different",) if more > 0 else ()

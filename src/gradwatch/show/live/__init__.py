@@ -1,3 +1,3 @@
-"""A training that runs becomes a picture in a terminal that keeps up with it."""
+"""A picture of a training in the terminal that keeps up with it."""
 
 from ._follow import follow as follow

@@ -1,10 +1,11 @@
-"""The picture: a headline, the layers, the findings; as wide and high as its place."""
+"""The picture: a headline, the layers, the findings; it fits its console."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rich import box
 from rich.cells import cell_len
@@ -14,29 +15,30 @@ from rich.table import Table
 from rich.text import Text
 
 from ..._errors import counted
+from ...run import Run
 from .._cells import MOSTLY_ZERO
 from .._fold import fold, middle
 from .._format import number, percent, printable
 from ..palette import GREEN, TONES, VERMILION
-from ._lines import (
+from ._pace import Pace
+from ._rows import (
     WELL,
-    Line,
+    LiveRow,
     finding_line,
     history,
-    lines_of,
+    rows_of,
     totals_history,
     worst_first,
 )
-from ._live import LiveRun
 from ._spark import FINITE, MARKS, ZERO, gathered, spark
 
 _GAP = 2
-_NAME, _SPARK = 14, 8  # cells that they have at least
+_NAME, _SPARK = 14, 8  # least number of cells
 _LONG_SPARK = 40
-_QUIET = 10.0  # seconds without a record after which that is said
-_BOLD, _DIM = TONES["heading"].terminal, TONES["dim"].terminal
+_QUIET = 10.0  # seconds without a record after which the headline says so
+_BOLD, _DIM = TONES["heading"], TONES["dim"]
 
-# For terminals that know ASCII only. One cell for one.
+# For terminals that have ASCII only; the number of cells stays the same.
 _ASCII = str.maketrans("▁▂▃▄▅▆▇█●▲✖○■…—─━·−∞", "..:-=+*#o!x0#~---.-i")
 
 
@@ -45,14 +47,16 @@ class Picture:
     """A run as it is now; a rich renderable that fits the console it is printed on.
 
     Attributes:
-        name: What the run is called.
-        live: What is known of it.
-        notice: A line below, for what is odd.
-        height: How many lines it may have; those of the console without.
+        name: The name of the run.
+        run: The run.
+        pace: When its records arrived.
+        notice: A line below, for what is unusual.
+        height: Maximum number of lines (default: those of the console).
     """
 
     name: str
-    live: LiveRun
+    run: Run
+    pace: Pace
     notice: str = ""
     height: int | None = None
 
@@ -72,118 +76,111 @@ class Picture:
     def _parts(
         self, console: Console, width: int, height: int
     ) -> Iterator[RenderableType]:
-        live = self.live
-        lines = lines_of(live.store)
-        yield _headline(self.name, live, width)
-        yield _global_norm(live, width)
-        told = _findings(live, console, width, height)
-        below = len(told) + bool(told) + bool(self.notice)
+        rows = rows_of(self.run)
+        yield _headline(self.name, self.run, self.pace, width)
+        yield _global_norm(self.run, width)
+        findings = _findings(self.run, console, width, height)
+        below = len(findings) + bool(findings) + bool(self.notice)
         room = max(1, height - 5 - below)  # headline, blank, head of the table
-        if lines:
+        if rows:
             yield Text("")
-            shown = lines
-            if len(lines) > room:
-                shown = worst_first(lines)[: max(1, room - 1)]
-            yield _table(live, shown, width)
-            if len(shown) < len(lines):
-                yield _cropped(_left_out(lines, shown), width)
-        if told:
+            shown = rows
+            if len(rows) > room:
+                shown = worst_first(rows)[: max(1, room - 1)]
+            yield _table(self.run, shown, width)
+            if len(shown) < len(rows):
+                yield _cropped(_left_out(rows, shown), width)
+        if findings:
             yield Text("")
-        yield from told
+        yield from findings
         if self.notice:
             yield _cropped(Text(printable(self.notice), _BOLD), width)
 
 
-def _headline(name: str, live: LiveRun, width: int) -> Text:
+def _headline(name: str, run: Run, pace: Pace, width: int) -> Text:
     parts = []
-    if live.records:
-        parts.append(f"step {live.store.last:,}")
-        parts.append(counted(live.records, "record"))
-    if live.pace is not None:
-        parts.append(f"{number(live.pace, 3)} steps/s")
-    share = live.notes.get("overhead", {}).get("share")
+    if run.num_records:
+        parts.append(f"step {run.store.last:,}")
+        parts.append(counted(run.num_records, "record"))
+    speed = pace.per_second(run)
+    if speed is not None:
+        parts.append(f"{number(speed, 3)} steps/s")
+    share = run.notes.get("overhead", {}).get("share")
     if share is not None:
         parts.append(f"overhead {percent(share)} %")
-    sign, words, style = _how(live)
+    sign, words, style = _status(run, pace)
     end = Text(f"{sign} {words}", style)
-    middle = Text("  ".join(["", *parts, ""]), no_wrap=True)
-    room = max(8, width - middle.cell_len - end.cell_len)
+    facts = Text("  ".join(["", *parts, ""]), no_wrap=True)
+    room = max(8, width - facts.cell_len - end.cell_len)
     shown = printable(name)
     head = Text(fold([shown], room)[shown], _BOLD, no_wrap=True)
-    return _cropped(Text.assemble(head, middle, end), width)
+    return _cropped(Text.assemble(head, facts, end), width)
 
 
-def _how(live: LiveRun) -> tuple[str, str, str]:
-    if live.store.ended:
+def _status(run: Run, pace: Pace) -> tuple[str, str, str]:
+    if run.ended:
         return "■", "ended", _BOLD
-    quiet = 0.0 if live.heard is None else time.monotonic() - live.heard
-    if not live.records:
+    if not run.num_records:
         return "○", "no record yet", _DIM
+    quiet = 0.0 if pace.heard is None else time.monotonic() - pace.heard
     if quiet > _QUIET:
         return "○", f"no record for {quiet:,.0f} s", VERMILION
     return "●", "live", GREEN
 
 
-def _global_norm(live: LiveRun, width: int) -> Text:
+def _global_norm(run: Run, width: int) -> Text:
     """Returns the norm of all gradients together, and the loss."""
-    if not len(live.store):
+    if not len(run.steps):
         return Text("")
-    chunk, at = live.store.at(len(live.store) - 1)
+    chunk, at = run.store.at(len(run.steps) - 1)
     last = chunk.totals_at(at)
     text = Text("global norm ", no_wrap=True)
-    norms, kinds = totals_history(live.store, "global_norm")
-    kind = int(kinds[-1, 0])
-    style = "none" if kind in (FINITE, ZERO) else MARKS[kind][1]
-    text.append(number(last.get("global_norm"), 3), style)
+    norms, kinds = totals_history(run, "global_norm")
+    text.append(number(last.get("global_norm"), 3), _kind_style(int(kinds[-1, 0])))
     loss = Text(f"  loss {number(last['loss'], 3)}" if "loss" in last else "")
     if "learning_rate" in last and width >= 80:
         loss.append(f"  learning rate {number(last['learning_rate'], 3)}")
     room = min(_LONG_SPARK, width - text.cell_len - loss.cell_len - 1)
     if room >= _SPARK:
-        before = live.records - len(norms)
-        past = gathered(norms, kinds, room, before)
         text.append(" ")
-        text.append_text(spark(past.levels[:, 0].tolist(), past.kinds[:, 0].tolist()))
+        text.append_text(_sparks(run, norms, kinds, room)[0])
     text.append_text(loss)
     return _cropped(text, width)
 
 
-def _table(live: LiveRun, lines: Sequence[Line], width: int) -> Table:
-    wide, wider = width >= 50, width >= 64
-    columns = [("norm", [number(line.norm, 3) for line in lines])]
-    if wider:
+def _table(run: Run, rows: Sequence[LiveRow], width: int) -> Table:
+    columns = [("norm", [number(row.norm, 3) for row in rows])]
+    if width >= 64:
         heading = "update ratio" if width >= 90 else "ratio"
-        columns.append((heading, [number(line.ratio, 3) for line in lines]))
-    if wide:
-        columns.append(("% zero", [percent(line.zeros) for line in lines]))
-    states = [f"{line.state.sign} {line.state.words}" for line in lines]
+        columns.append((heading, [number(row.ratio, 3) for row in rows]))
+    if width >= 50:
+        columns.append(("% zero", [percent(row.zeros) for row in rows]))
+    states = [f"{row.state.sign} {row.state.words}" for row in rows]
     sizes = [_widest(head, words) for head, words in columns]
     last = min(_widest("state", states), max(8, width // 4))
-    names = [printable(line.name) for line in lines]
+    names = [printable(row.name) for row in rows]
     room = width - sum(sizes) - last - _GAP * (len(columns) + 2)
     name = min(_widest("layer", names), max(_NAME, room - 2 * _SPARK))
     curve = min(_LONG_SPARK, room - name)
-    sparks = _sparks(live, lines, curve) if curve >= _SPARK else None
-    if sparks is None:
+    if curve < _SPARK:
         name = max(_NAME, room + _GAP)
     folded = fold(names, name)
     table = _frame()
+    # A row has no room to wrap: at worst two addresses look alike.
+    cells = [[Text(middle(folded[n], name), no_wrap=True) for n in names]]
     table.add_column("layer", width=name, no_wrap=True)
-    if sparks is not None:
+    if curve >= _SPARK:
         table.add_column("recent norm", width=curve, no_wrap=True)
-    for (head, _), size in zip(columns, sizes, strict=True):
+        cells.append(_recent_norms(run, rows, curve))
+    for (head, words), size in zip(columns, sizes, strict=True):
         table.add_column(head, width=size, justify="right", no_wrap=True)
+        own = zip(words, rows, strict=True)
+        cells.append([Text(w, _style(head, row), no_wrap=True) for w, row in own])
     table.add_column("state", width=last, no_wrap=True, overflow="ellipsis")
-    for row, line in enumerate(lines):
-        # A line has no room to wrap: at worst two addresses look alike.
-        cells = [Text(middle(folded[names[row]], name), no_wrap=True)]
-        cells += [sparks[row]] if sparks is not None else []
-        cells += [
-            Text(words[row], _style(head, line), no_wrap=True)
-            for head, words in columns
-        ]
-        cells.append(Text(states[row], line.state.style, overflow="ellipsis"))
-        table.add_row(*cells)
+    own = zip(states, rows, strict=True)
+    cells.append([Text(w, row.state.style, overflow="ellipsis") for w, row in own])
+    for line in zip(*cells, strict=True):
+        table.add_row(*line)
     return table
 
 
@@ -201,53 +198,62 @@ def _widest(head: str, words: Sequence[str]) -> int:
     return max(cell_len(head), *(cell_len(word) for word in words))
 
 
-def _style(head: str, line: Line) -> str:
-    if head == "norm" and line.kind not in (FINITE, ZERO):
-        return MARKS[line.kind][1]
-    if head == "% zero" and line.zeros is not None and line.zeros >= MOSTLY_ZERO:
+def _style(head: str, row: LiveRow) -> str:
+    if head == "norm":
+        return _kind_style(row.kind)
+    if head == "% zero" and row.zeros is not None and row.zeros >= MOSTLY_ZERO:
         return VERMILION
     return "none"
 
 
-def _sparks(live: LiveRun, lines: Sequence[Line], cells: int) -> list[Text]:
-    norms, kinds = history(live.store, [line.name for line in lines])
-    past = gathered(norms, kinds, cells, live.records - len(norms))
-    levels, marks = past.levels.T.tolist(), past.kinds.T.tolist()
-    return [spark(a, b) for a, b in zip(levels, marks, strict=True)]
+def _kind_style(kind: int) -> str:
+    return "none" if kind in (FINITE, ZERO) else MARKS[kind][1]
 
 
-def _left_out(lines: Sequence[Line], shown: Sequence[Line]) -> Text:
-    rest = {line.place for line in lines} - {line.place for line in shown}
-    sick = sum(line.place in rest and line.state.rank < WELL for line in lines)
+def _recent_norms(run: Run, rows: Sequence[LiveRow], cells: int) -> list[Text]:
+    kind = "weight" if rows[0].name in run.names else "activation"
+    known = run.store.names(kind)
+    norms, kinds = history(run, kind)
+    chosen = [known.index(row.name) for row in rows]
+    return _sparks(run, norms[:, chosen], kinds[:, chosen], cells)
+
+
+def _sparks(run: Run, norms: Any, kinds: Any, cells: int) -> list[Text]:
+    levels, marks = gathered(norms, kinds, cells, run.num_records - len(norms))
+    lines = zip(levels.T.tolist(), marks.T.tolist(), strict=True)
+    return [spark(level, mark) for level, mark in lines]
+
+
+def _left_out(rows: Sequence[LiveRow], shown: Sequence[LiveRow]) -> Text:
+    rest = [row for row in rows if row not in shown]
+    sick = sum(row.state.rank < WELL for row in rest)
     detail = f"{sick:,} of them not well" if sick else "all well"
     return Text(f"and {len(rest):,} more, {detail}", _DIM)
 
 
 def _findings(
-    live: LiveRun, console: Console, width: int, height: int
+    run: Run, console: Console, width: int, height: int
 ) -> list[RenderableType]:
     """Returns the findings, the first ones first, in at most a third of the height."""
-    if not live.store.findings:
+    many = len(run.findings)
+    if not many:
         return []
     room = max(2, height // 3)
-    each = 2 if 2 * len(live.store.findings) < room else 1
-    found: list[RenderableType] = [
-        Text(counted(len(live.store.findings), "finding"), _BOLD)
-    ]
-    for told, finding in enumerate(live.store.findings):
-        left = len(live.store.findings) - told
+    each = 2 if 2 * many < room else 1
+    lines: list[RenderableType] = [Text(counted(many, "finding"), _BOLD)]
+    for index, finding in enumerate(run.findings):
         text = Text(f"▲ {finding_line(finding)}")
         text.stylize(f"bold {VERMILION}", 0, 2 + len(str(finding.get("symptom", ""))))
         rows = _in_rows(text, console, width, each)
-        if len(found) + len(rows) + (left > 1) > room:
-            found.append(Text(f"and {left:,} more", _DIM))
+        if len(lines) + len(rows) + (many - index > 1) > room:
+            lines.append(Text(f"and {many - index:,} more", _DIM))
             break
-        found += rows
-    return found
+        lines += rows
+    return lines
 
 
 def _in_rows(text: Text, console: Console, width: int, most: int) -> list[Text]:
-    """Returns the text in at most so many rows, the last of them cut off."""
+    """Returns the text in at most `most` rows, the last of them cut off."""
     rows = list(text.wrap(console, width))
     if len(rows) <= most:
         return rows

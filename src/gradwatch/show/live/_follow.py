@@ -1,4 +1,4 @@
-"""The door: follows a run that another process writes."""
+"""Follows a run that another process writes."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from rich.live import Live
 from rich.text import Text
 
 from ..._errors import GradwatchError, counted
-from ...run import open_run
+from ...run import Reader, Run
 from .._format import printable
 from ._draw import Picture, showable
-from ._lines import finding_line
-from ._live import LiveRun
+from ._pace import Pace
+from ._rows import KEPT, finding_line
 
 FASTEST = 2.0
-"""Redraws a second: eyes need no more, and the training needs the processor."""
+"""Maximum redraws per second: the training needs the processor."""
 
 Why = Literal["ended", "stopped", "interrupted", "once"]
-"""Why following a run is over: it ended, `stop` was set, Ctrl-C, or once was enough."""
+"""The reason to stop: the run ended, `stop` was set, Ctrl-C, or `once`."""
 
 
 def follow(
@@ -35,11 +35,11 @@ def follow(
     refresh: float = FASTEST,
     once: bool = False,
 ) -> Why:
-    """Shows a training in the terminal while it runs, in whatever process.
+    """Shows a training in the terminal while it runs, in any process.
 
-    A headline, the layers with the curve of their gradient's norm, and what was found.
-    Where there are more layers than lines, the worst are shown. A run that is not there
-    yet is waited for; one that has ended is shown once more, and that is all. If the
+    It shows a headline, the layers with the curve of their gradient's norm, and the
+    findings. Where there are more layers than lines, the worst are shown. A run that
+    does not exist yet is waited for; one that has ended is shown a last time. If the
     console is no terminal, each finding is one line, and the end another.
 
     Example:
@@ -57,14 +57,14 @@ def follow(
     'ended'
 
     Args:
-        path: The directory of the run. It need not be there yet.
-        console: Where to show it; the standard output without.
+        path: The directory of the run. It need not exist yet.
+        console: The console to print on (default: the standard output).
         stop: Ends it when set.
-        refresh: Redraws a second, at most 2.
-        once: Shows what there is now, and returns.
+        refresh: Redraws per second, at most 2.
+        once: True to show the run as it is now, and return.
 
     Returns:
-        Why it is over: "ended", "stopped", "interrupted" or "once".
+        The reason it stopped: "ended", "stopped", "interrupted" or "once".
 
     Raises:
         GradwatchError: If `refresh` is not in its range, or `path` is a file.
@@ -75,101 +75,101 @@ def follow(
             f"`refresh` must be above 0, and at most {FASTEST:g} redraws a second. "
             f"Received: {refresh!r}. Leave it out for {FASTEST:g}."
         )
-    place = Path(path)
-    if place.is_file():
-        open_run(place)  # raises: it is no directory
+    reader = Reader(Path(path), window=KEPT)
+    if reader.directory.is_file():
+        reader.check()  # raises: it is no directory
     console = console or Console(highlight=False)
-    run = _Followed(place)
+    followed = _Followed(Run(reader))
     if once:
-        while not run.look():
+        while not followed.refresh():
             pass
-        if not run.live.reader.ours:
-            open_run(place)  # raises, and says what is there instead
-        notice = run.notice if run.live.records else run.nothing
-        console.print(Picture(str(place), run.live, notice, _tall(console)))
+        reader.check()
+        if not followed.run.num_records:
+            name = repr(str(reader.directory))
+            followed.notice = followed.damage or f"{name} has no record."
+        console.print(followed.picture(_tall(console)))
         return "once"
     watched = console.is_terminal and not console.is_dumb_terminal
-    seen = _Screen(console, run) if watched else _Lines(console, run)
-    return _until_over(run, seen, stop or threading.Event(), 1 / refresh)
+    output = _Screen(console, followed) if watched else _Lines(console, followed)
+    return _until_over(followed, output, stop or threading.Event(), 1 / refresh)
 
 
 class _Followed:
-    """A run, what is known of it, and what went wrong while reading it."""
+    """A run, its pace, and what went wrong while reading it.
 
-    def __init__(self, place: Path) -> None:
-        self.place = place
-        self.live = LiveRun(place)
-        self.notice = ""
-        self._lost = False
-        self._damage = ""
+    Attributes:
+        notice: A line for the reader of the picture.
+        damage: The last warning about a damaged file.
+    """
 
-    @property
-    def over(self) -> bool:
-        return self.live.store.ended
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.notice = self.damage = ""
+        self._pace = Pace()
 
-    def look(self) -> bool:
-        """Reads what is new, for a moment; returns whether that was all."""
+    def picture(self, height: int | None = None) -> Picture:
+        """Returns the run as it is now."""
+        name = str(self.run.directory)
+        return Picture(name, self.run, self._pace, self.notice, height)
+
+    def refresh(self) -> bool:
+        """Reads what is new, for a short time; returns whether that was all."""
         trouble = ""
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                if self.live.reader.lost():
-                    self.live = LiveRun(self.place)
-                    self._lost, self._damage = True, ""
-                everything = self.live.reader.read(0.25)
+                everything = self.run.refresh(0.25)
             except OSError as error:
-                trouble = f"{str(self.place)!r} cannot be read: {error.strerror}."
+                name = str(self.run.directory)
+                trouble = f"{name!r} cannot be read: {error.strerror}."
                 everything = True
-        if said:
-            self._damage = str(said[-1].message)
-        waiting = "" if self.live.records or self.over else self._waits_for
-        self.notice = trouble or self._damage or waiting
+        if caught:
+            self.damage = str(caught[-1].message)
+        elif self.run.deleted and not self.run.num_records:
+            self.damage = ""  # the file that was damaged is gone
+        waiting = not self.run.num_records and not self.run.ended
+        self.notice = trouble or self.damage or (self._waits_for if waiting else "")
         if everything:
-            self.live.arrived()
+            self._pace.update(self.run)
         return everything
 
     @property
-    def nothing(self) -> str:
-        """What to say of a run without a record to whoever does not wait for one."""
-        return self._damage or f"{str(self.place)!r} has no record."
-
-    @property
     def _waits_for(self) -> str:
-        name = repr(str(self.place))
-        if self._lost:
+        name = repr(str(self.run.directory))
+        if self.run.deleted:
             return f"{name} was deleted or cut short. Waiting for it to be written."
-        what = "the first record of" if self.place.is_dir() else "the run"
+        what = "the first record of" if self.run.directory.is_dir() else "the run"
         return f"Waiting for {what} {name}. Ctrl-C ends this."
 
 
 def _until_over(
-    run: _Followed, seen: _Screen | _Lines, stop: threading.Event, pause: float
+    followed: _Followed, output: _Screen | _Lines, stop: threading.Event, pause: float
 ) -> Why:
     why: Why = "stopped"
     try:
-        with seen:
+        with output:
             while not stop.is_set():
                 began = time.monotonic()
-                everything = run.look()
+                everything = followed.refresh()
                 while not everything and time.monotonic() < began + pause:
-                    everything = run.look()
-                seen.update()
-                if everything and run.over:
+                    everything = followed.refresh()
+                output.update()
+                if everything and followed.run.ended:
                     why = "ended"
                     break
                 stop.wait(max(0.0, pause - (time.monotonic() - began)))
     except KeyboardInterrupt:
         why = "interrupted"
-    seen.last(why)
+    output.last(why)
     return why
 
 
 class _Screen:
-    """A terminal: the picture is drawn anew in its place."""
+    """A terminal: the picture is redrawn in the same place."""
 
-    def __init__(self, console: Console, run: _Followed) -> None:
+    def __init__(self, console: Console, followed: _Followed) -> None:
         self._console = console
-        self._run = run
+        self._followed = followed
         self._live = Live(console=console, screen=True, auto_refresh=False)
 
     def __enter__(self) -> None:
@@ -179,62 +179,58 @@ class _Screen:
         self._live.stop()
 
     def update(self) -> None:
-        run = self._run
-        picture = Picture(str(run.place), run.live, run.notice)
-        self._live.update(picture, refresh=True)
+        self._live.update(self._followed.picture(), refresh=True)
 
     def last(self, why: Why) -> None:
-        """The screen of before is back: the last picture stays in it."""
-        run = self._run
-        if run.live.records:
-            tall = _tall(self._console)
-            picture = Picture(str(run.place), run.live, run.notice, tall)
-            self._console.print(picture)
-        farewell = showable(_farewell(run, why), self._console.encoding)
+        """Prints the last picture on the screen of before, where it stays."""
+        if self._followed.run.num_records:
+            self._console.print(self._followed.picture(_tall(self._console)))
+        farewell = showable(_farewell(self._followed.run, why), self._console.encoding)
         self._console.print(Text(farewell))
 
 
 class _Lines:
     """No terminal: one line for each finding."""
 
-    def __init__(self, console: Console, run: _Followed) -> None:
+    def __init__(self, console: Console, followed: _Followed) -> None:
         self._console = console
-        self._run = run
-        self._told: set[str] = set()
+        self._run = followed.run
+        self._printed: set[str] = set()
 
     def __enter__(self) -> None: ...
 
     def __exit__(self, *error: object) -> None: ...
 
     def update(self) -> None:
-        for finding in self._run.live.store.findings:
+        for finding in self._run.findings:
             line = finding_line(finding)
-            if line not in self._told:  # also not when training went back
-                self._told.add(line)
-                self._say(line)
+            if line not in self._printed:  # nor once more if training went back
+                self._printed.add(line)
+                self._print(line)
 
     def last(self, why: Why) -> None:
-        self._say(_farewell(self._run, why))
+        self._print(_farewell(self._run, why))
 
-    def _say(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         self._console.print(
             Text(showable(line, self._console.encoding)), soft_wrap=True
         )
 
 
 def _tall(console: Console) -> int:
-    """For a picture that stays: what is said last and the prompt fit below."""
+    """Returns the height of a picture that stays: a line and the prompt fit below."""
     return max(8, console.size.height - 3) if console.is_terminal else 1_000
 
 
-def _farewell(run: _Followed, why: Why) -> str:
-    live, name = run.live, printable(str(run.place))
-    found = counted(len(live.store.findings), "finding")
-    if why == "ended" and not live.records:
-        return f"{name}: the training ended; no step was recorded."
-    if why == "ended":
-        return f"{name}: the training ended after step {live.store.last:,}; {found}."
-    how = "interrupted" if why == "interrupted" else "stopped looking"
-    if not live.records:
-        return f"{name}: {how}; no record was there yet."
-    return f"{name}: {how} at step {live.store.last:,}; {found}."
+def _farewell(run: Run, why: Why) -> str:
+    name = printable(str(run.directory))
+    how = {"ended": "the training ended", "interrupted": "interrupted"}
+    words = f"{name}: {how.get(why, 'stopped looking')}"
+    if not run.num_records:
+        ended = why == "ended"
+        return (
+            f"{words}; no {'step was recorded' if ended else 'record was there yet'}."
+        )
+    when = "after" if why == "ended" else "at"
+    many = counted(len(run.findings), "finding")
+    return f"{words} {when} step {run.store.last:,}; {many}."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +11,7 @@ from rich.text import Text
 from ..palette import ALARM, BLUE, ORANGE, PURPLE
 
 ABSENT, ZERO, FINITE, NEGINF, POSINF, NAN = range(6)
-"""What a norm is; the larger, the worse, but for zeros, which are told by themselves.
+"""What a norm is; the larger, the worse, except for zeros.
 
 A gradient with one NaN has no other norm than NaN.
 """
@@ -20,8 +19,8 @@ A gradient with one NaN has no other norm than NaN.
 BARS = "▁▂▃▄▅▆▇█"
 _LEAST = 1.0  # decades from the lowest bar to the highest, so that noise looks small
 
-# Filled cells, as in the heat map of the tab: seen on a light and on a dark screen. The
-# letter says it to who cannot tell the colours.
+# Filled cells, as in the heat map of the tab: visible on a light and on a dark screen.
+# The letter says it without the colour.
 MARKS = {
     NAN: ("N", f"bold #FFFFFF on {ALARM}"),
     POSINF: ("∞", f"bold #000000 on {ORANGE}"),
@@ -31,27 +30,15 @@ MARKS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class History:
-    """Some lines through stretches of records.
-
-    Attributes:
-        levels: log10 of the norm, `[stretches, lines]`: the mean of what is finite.
-        kinds: What each is; the worst of its stretch.
-    """
-
-    levels: NDArray[np.float64]
-    kinds: NDArray[np.int_]
-
-
 def gathered(
     norms: NDArray[np.float64], kinds: NDArray[np.int_], cells: int, before: int
-) -> History:
-    """Returns records, `[records, lines]`, in at most so many stretches.
+) -> tuple[NDArray[np.float64], NDArray[np.int_]]:
+    """Returns records, `[records, rows]`, in at most that many cells.
 
-    Stretches are of 1, 2, 4, … records, and begin at multiples of that, counted from
-    the beginning of the run (`before` records are not given): what was drawn once does
-    not change with every further record, it moves to the left.
+    Each cell is the mean of log10 of what is finite, and the worst kind. Cells hold
+    1, 2, 4, … records, and begin at multiples of that, counted from the beginning of
+    the run (`before` records are not given): what was drawn once does not change with
+    every further record, it moves to the left.
     """
     count = len(norms)
     width, cells = 1, max(1, cells)
@@ -62,10 +49,9 @@ def gathered(
     )
     finite = kinds == FINITE
     logs = np.log10(np.where(finite, norms, 1.0))
-    how_many = np.add.reduceat(finite.astype(int), starts, axis=0)
-    levels = np.add.reduceat(logs, starts, axis=0) / np.maximum(how_many, 1)
-    worst = np.maximum.reduceat(kinds, starts, axis=0)
-    return History(levels, worst)
+    number = np.add.reduceat(finite.astype(int), starts, axis=0)
+    levels = np.add.reduceat(logs, starts, axis=0) / np.maximum(number, 1)
+    return levels, np.maximum.reduceat(kinds, starts, axis=0)
 
 
 def spark(levels: Sequence[float], kinds: Sequence[int]) -> Text:

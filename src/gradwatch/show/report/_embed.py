@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...run import KINDS, Store
+from ...run import KINDS, Run
 from ...summarise import BUCKETS, HIGHEST, LOWEST
 from ..charts import (
     CURVES,
+    NONFINITE,
     QUANTITIES,
     Quantity,
+    column,
     curves,
     facts_of,
     heat,
@@ -23,31 +25,34 @@ from ..charts import (
     packed,
     vocabulary,
 )
-from ..charts._quantities import column
-from ._told import Told
+from ._data import ReportData
 
 _CELLS = 380_000  # of all heat maps: about a megabyte on disk
 _COUNTS = 900_000  # of all histograms: most are zero
-_ALARMS = 7  # NaN and the infinities
-_NONE = np.zeros(0)  # the steps of a run that has no record
+_ALARMS = sum(NONFINITE.values())
+_NONE = np.zeros(0)  # the steps of a run without any record
+
+Arrays = dict[str, NDArray[Any]]
 
 
-def embedded(runs: Sequence[Told]) -> str:
+def embedded(runs: Sequence[ReportData]) -> str:
     """Returns the numbers of these runs as text for a page."""
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: Arrays = {}
     facts, spans = [], []
-    lines = sum(_lines(told.store) for told in runs)
-    count = max(24, _CELLS // max(1, lines))
-    for place, told in enumerate(runs):
-        store = told.store
-        findings = [finding.to_dict() for finding in told.findings]
-        found = facts_of(told.name, store, findings=findings)
-        spans.append(_heats(f"{place}/", store, count, arrays))
-        found["records"] = int((arrays.get(f"{place}/steps/first", _NONE) >= 0).sum())
-        found["notes"] = {}  # they stand in the page
-        facts.append(found)
-        _curves(f"{place}/curves/", store, count, arrays)
-        _histograms(f"{place}/histograms/", store, len(runs), arrays)
+    rows = sum(_rows(data.run) for data in runs)
+    count = max(24, _CELLS // max(1, rows))
+    for index, data in enumerate(runs):
+        run = data.run
+        findings = [finding.to_dict() for finding in data.findings]
+        own = facts_of(data.name, run, findings=findings)
+        spans.append(_heats(f"{index}/", run, count, arrays))
+        own["records"] = int((arrays.get(f"{index}/steps/first", _NONE) >= 0).sum())
+        own["notes"] = {}  # they stand in the page
+        facts.append(own)
+        drawn, more = curves(run, count=max(count, 600))
+        for name, array in (drawn.arrays | more).items():
+            arrays[f"{index}/curves/{name}"] = array
+        _histograms(f"{index}/histograms/", run, len(runs), arrays)
     whole = {
         "runs": facts,
         "spans": spans,
@@ -56,87 +61,69 @@ def embedded(runs: Sequence[Told]) -> str:
         "lowest": LOWEST,
         "highest": HIGHEST,
     }
-    data = packed(whole, few_digits=True, **arrays)
-    return base64.b64encode(zlib.compress(data, 9)).decode()
+    content = packed(whole, arrays, few_digits=True)
+    return base64.b64encode(zlib.compress(content, 9)).decode()
 
 
-def _shown(store: Store) -> list[tuple[str, Quantity]]:
+def _shown(run: Run) -> list[tuple[str, Quantity]]:
     return [
         (kind, quantity)
         for kind in KINDS
-        if store.names(kind)
+        if run.store.names(kind)
         for quantity in QUANTITIES.values()
         if kind in quantity.kinds
     ]
 
 
-def _lines(store: Store) -> int:
-    """Returns how many lines of numbers all heat maps have together.
+def _rows(run: Run) -> int:
+    """Returns the number of rows that all heat maps have together.
 
-    A count of what is not finite costs nothing: it is zero, or there are few.
+    Counts of what is not finite cost nothing: they are zero, or there are few.
     """
     return sum(
-        len(store.names(kind))
-        for kind, quantity in _shown(store)
+        len(run.store.names(kind))
+        for kind, quantity in _shown(run)
         if quantity.name != "nonfinite"
     )
 
 
-def _heats(
-    start: str, store: Store, count: int, arrays: dict[str, NDArray[Any]]
-) -> dict[str, float]:
-    span = {"low": float(store.first), "high": float(store.last + 1)}
-    for kind, quantity in _shown(store):
-        found = heat(store, quantity, kind, count=count)
-        span = {"low": float(found.low), "high": float(found.high)}
-        arrays[f"{start}steps/first"] = found.first
-        arrays[f"{start}steps/last"] = found.last
+def _heats(start: str, run: Run, count: int, arrays: Arrays) -> dict[str, float]:
+    span = {"low": float(run.store.first), "high": float(run.store.last + 1)}
+    for kind, quantity in _shown(run):
+        drawn = heat(run, quantity, kind, count=count)
+        span = {"low": float(drawn.low), "high": float(drawn.high)}
+        arrays[f"{start}steps/first"] = drawn.first
+        arrays[f"{start}steps/last"] = drawn.last
         name = f"{start}heat/{kind}/{quantity.name}/"
-        arrays[f"{name}values"] = found.values
-        arrays[f"{name}flags"] = found.flags
-        if quantity.name == "nonfinite" and (found.flags & _ALARMS).any():
-            arrays[f"{start}bad/{kind}"] = _bad(store, kind, count, found.flags)
+        arrays[f"{name}values"] = drawn.values
+        arrays[f"{name}flags"] = drawn.flags
+        if quantity.name == "nonfinite" and (drawn.flags & _ALARMS).any():
+            arrays[f"{start}bad/{kind}"] = _bad(run, kind, count, drawn.flags)
     return span
 
 
 def _bad(
-    store: Store, kind: str, count: int, flags: NDArray[np.uint8]
+    run: Run, kind: str, count: int, flags: NDArray[np.uint8]
 ) -> NDArray[np.int64]:
-    """Returns line, bucket and how many elements are what, for each cell with any."""
+    """Returns row, bucket and the counts by kind, of each cell with an alarm."""
     cells = np.argwhere(flags & _ALARMS)
     parts = [cells.astype(np.int64)]
-    for name in ("nan", "posinf", "neginf"):
+    for name in NONFINITE:
         one = Quantity(name, name, "log", KINDS, "", column(name))
-        values = heat(store, one, kind, count=count).values
+        values = heat(run, one, kind, count=count).values
         parts.append(np.nan_to_num(values[tuple(cells.T)])[:, None].astype(np.int64))
     return np.concatenate(parts, axis=1)
 
 
-def _curves(
-    start: str, store: Store, count: int, arrays: dict[str, NDArray[Any]]
-) -> None:
-    found = curves(store, count=max(count, 600))
-    for name in ("first", "last", "low", "high", "flags"):
-        arrays[start + name] = getattr(found, name)
-    for name in ("updates", "clipped", "skipped"):
-        arrays[start + name] = getattr(found, name)
-
-
-def _histograms(
-    start: str, store: Store, runs: int, arrays: dict[str, NDArray[Any]]
-) -> None:
-    names = store.names("weight")
-    if not names:
+def _histograms(start: str, run: Run, runs: int, arrays: Arrays) -> None:
+    if not run.names:
         return
-    most = _COUNTS // (runs * BUCKETS * len(names))
-    every = {
-        name: histograms(store, name, count=max(4, min(most, 60))) for name in names
-    }
-    steps = max((steps for steps, _ in every.values()), key=len)
-    counts = np.zeros((len(names), len(steps), BUCKETS), np.int32)
-    for line, (own, found) in enumerate(every.values()):
-        there = np.searchsorted(steps, own)
-        there = np.minimum(there, max(0, len(steps) - 1))
-        counts[line, there] = np.minimum(found, 2**31 - 1)
+    most = _COUNTS // (runs * BUCKETS * len(run.names))
+    every = [histograms(run, n, count=max(4, min(most, 60))) for n in run.names]
+    steps = max((steps for steps, _ in every), key=len)
+    counts = np.zeros((len(every), len(steps), BUCKETS), np.int32)
+    for row, (own, drawn) in enumerate(every):
+        at = np.minimum(np.searchsorted(steps, own), max(0, len(steps) - 1))
+        counts[row, at] = np.minimum(drawn, 2**31 - 1)
     arrays[f"{start}steps"] = steps
     arrays[f"{start}counts"] = counts

@@ -8,21 +8,32 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from ..._errors import counted
-from ...diagnose import SYMPTOMS, Finding
-from .._format import number, percent, printable
+from ...diagnose import Finding
+from .._format import percent, printable
+from ..palette import THEMES
 from ..static import SCRIPT, STYLE
+from ._data import HEADS, Layer, ReportData, details, title_of, until
 from ._embed import embedded
-from ._told import HEADS, Layer, Told, seen
+
+_DARK = f"{THEMES['dark'].css} color-scheme: dark;"
+_COLOURS = (
+    f":root {{ {THEMES['light'].css} }}\n"
+    f':root[data-theme="dark"] {{ {_DARK} }}\n'
+    "@media (prefers-color-scheme: dark) "
+    f"{{ :root:not([data-theme]) {{ {_DARK} }} }}\n"
+)
 
 
-def html(runs: Sequence[Told], title: str) -> str:
-    """Returns the page. It loads nothing, and every word in it is escaped."""
+def html(runs: Sequence[ReportData], title: str) -> str:
+    """Returns the page. It loads nothing, and all text in it is escaped."""
     script = SCRIPT.read_text(encoding="utf-8")
-    style = STYLE.read_text(encoding="utf-8")
+    style = _COLOURS + STYLE.read_text(encoding="utf-8")
     return "\n".join(_page(runs, title, script, style)) + "\n"
 
 
-def _page(runs: Sequence[Told], title: str, script: str, style: str) -> Iterator[str]:
+def _page(
+    runs: Sequence[ReportData], title: str, script: str, style: str
+) -> Iterator[str]:
     # The browser itself then refuses any request, and any script but ours.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
@@ -38,8 +49,8 @@ def _page(runs: Sequence[Told], title: str, script: str, style: str) -> Iterator
     yield f"<h1>{_words(title)}</h1>"
     yield f'<p class="verdict">{_verdict(runs)}</p>'
     yield '<section><h2 class="over">Findings</h2>'
-    for place, told in enumerate(runs):
-        yield from _findings(place, told, named=len(runs) > 1)
+    for index, data in enumerate(runs):
+        yield from _findings(index, data, named=len(runs) > 1)
     yield "</section>"
     yield '<section><h2 class="over">What was trained</h2>'
     yield from _trained(runs)
@@ -47,8 +58,8 @@ def _page(runs: Sequence[Told], title: str, script: str, style: str) -> Iterator
     yield '<div id="gradwatch-charts"><noscript>The charts need JavaScript.</noscript>'
     yield "</div>"
     yield '<div class="report"><section>'
-    for told in runs:
-        yield from _layers(told, named=len(runs) > 1)
+    for data in runs:
+        yield from _layers(data, named=len(runs) > 1)
     yield "</section>"
     yield "<footer>Numbers are of the unscaled gradient before clipping, over what is "
     yield "finite. Of several steps in one column of a chart the largest is shown; NaN "
@@ -60,97 +71,69 @@ def _page(runs: Sequence[Told], title: str, script: str, style: str) -> Iterator
     yield f'<script type="module">{script}</script>\n</body>\n</html>'
 
 
-def _verdict(runs: Sequence[Told]) -> str:
-    many = sum(len(told.findings) for told in runs)
+def _verdict(runs: Sequence[ReportData]) -> str:
+    many = sum(len(data.findings) for data in runs)
     if not many:
-        if not all(told.enough for told in runs):
+        if not all(data.enough for data in runs):
             return "<b>Too little to judge.</b>"
         return '<b class="good">Healthy.</b> Nothing was found to be wrong.'
-    places = sum(bool(told.findings) for told in runs)
-    where = f" in {places} of {len(runs)} runs" if len(runs) > 1 else ""
+    sick = sum(bool(data.findings) for data in runs)
+    where = f" in {sick} of {len(runs)} runs" if len(runs) > 1 else ""
     return f'<b class="bad">{counted(many, "finding")}</b>{where}.'
 
 
-def _findings(run: int, told: Told, *, named: bool) -> Iterator[str]:
+def _findings(run: int, data: ReportData, *, named: bool) -> Iterator[str]:
     if named:
-        yield f"<h3>{_code(told.name)}</h3>"
-    if not told.findings:
-        yield f'<p class="quiet">{_words(told.nothing)}</p>'
-    for place, finding in enumerate(told.findings):
-        yield from _finding(run, place, finding)
+        yield f"<h3>{_code(data.name)}</h3>"
+    if not data.findings:
+        yield f'<p class="quiet">{_words(data.verdict)}</p>'
+    for index, finding in enumerate(data.findings):
+        yield from _finding(run, index, finding)
 
 
-def _finding(run: int, place: int, finding: Finding) -> Iterator[str]:
-    title = SYMPTOMS.get(finding.symptom, finding.symptom)
+def _finding(run: int, index: int, finding: Finding) -> Iterator[str]:
     yield '<article class="finding">'
     yield (
-        f'<button type="button" hidden data-run="{run}" data-finding="{place}">'
+        f'<button type="button" hidden data-run="{run}" data-finding="{index}">'
         "Show in the charts</button>"
     )
-    yield f"<h4>{_words(title[:1].upper() + title[1:])}</h4>"
+    yield f"<h4>{_words(title_of(finding))}</h4>"
     yield (
-        f'<p class="quiet">{_words(finding.symptom)} · since step {finding.since:,}, '
-        f"sure at step {finding.step:,} · confidence "
+        f'<p class="quiet">{_words(finding.symptom)} · since step {finding.since:,}'
+        f"{until(finding)}, confirmed at step {finding.step:,} · confidence "
         f"{_words(percent(finding.confidence))} %</p><dl>"
     )
-    some = ", ".join(_code(name) for name in finding.addresses[:12])
-    more = len(finding.addresses) - 12
-    some += f" and {more} more" if more > 0 else ""
-    for head, text in (
-        ("Where", some),
-        ("Seen", _prose(seen(finding))),
-        ("Healthy", _prose(finding.healthy)),
-        ("It is not", _prose("; ".join(finding.excluded))),
-        ("Try first", _prose(finding.try_first)),
-    ):
-        if text:
-            yield f"<dt>{head}</dt><dd>{text}</dd>"
+    for head, text in details(finding, 12, _words, _code):
+        yield f"<dt>{head}</dt><dd>{text}</dd>"
     yield "</dl></article>"
 
 
-def _trained(runs: Sequence[Told]) -> Iterator[str]:
+def _trained(runs: Sequence[ReportData]) -> Iterator[str]:
     yield '<table class="facts">'
     if len(runs) > 1:
-        heads = "".join(f'<th scope="col">{_code(told.name)}</th>' for told in runs)
+        heads = "".join(f'<th scope="col">{_code(data.name)}</th>' for data in runs)
         yield f"<thead><tr><td></td>{heads}</tr></thead>"
-    keys = list(dict.fromkeys(key for told in runs for key in told.trained))
-    for key in keys:
-        cells = "".join(f"<td>{_words(t.trained.get(key, '—'))}</td>" for t in runs)
+    for key in dict.fromkeys(key for data in runs for key in data.trained):
+        cells = "".join(f"<td>{_words(d.trained.get(key, '—'))}</td>" for d in runs)
         yield f'<tr><th scope="row">{key}</th>{cells}</tr>'
-    cells = "".join(f"<td>{_words(told.cost)}</td>" for told in runs)
-    yield f'<tr><th scope="row">watching cost</th>{cells}</tr></table>'
+    yield "</table>"
 
 
-def _layers(told: Told, *, named: bool) -> Iterator[str]:
-    of = f" of {_code(told.name)}" if named else ""
-    yield f"<details><summary>All {len(told.layers):,} weights{of} in numbers</summary>"
-    yield '<table class="layers"><thead><tr><th scope="col">weight</th>'
-    for head in HEADS:
-        yield f'<th scope="col">{head}</th>'
-    yield "</tr></thead><tbody>"
-    for layer in told.layers:
-        yield _layer(layer)
+def _layers(data: ReportData, *, named: bool) -> Iterator[str]:
+    of = f" of {_code(data.name)}" if named else ""
+    yield f"<details><summary>All {len(data.layers):,} weights{of} in numbers</summary>"
+    heads = "".join(f'<th scope="col">{head}</th>' for head in ("weight", *HEADS))
+    yield f'<table class="layers"><thead><tr>{heads}</tr></thead><tbody>'
+    yield from map(_layer, data.layers)
     yield "</tbody></table></details>"
 
 
 def _layer(layer: Layer) -> str:
-    numbers = (layer.first, layer.last, layer.largest, layer.ratio)
-    cells = "".join(f"<td>{_words(number(n))}</td>" for n in numbers)
-    bad = "<td>—</td>"
-    if layer.bad:
-        bad = f'<td class="bad">{counted(layer.bad, "record")}</td>'
-    zeros = f"<td>{_words(percent(layer.zeros))}</td>"
-    return f'<tr><th scope="row">{_code(layer.name)}</th>{cells}{zeros}{bad}</tr>'
-
-
-def _prose(text: str) -> str:
-    """Returns words in which what stands between backticks is code."""
-    parts = text.split("`")
-    if len(parts) % 2 == 0:
-        return _words(text)
-    return "".join(
-        _code(part) if place % 2 else _words(part) for place, part in enumerate(parts)
-    )
+    *cells, bad = (_words(cell) for cell in layer.cells)
+    alarm = ' class="bad"' if layer.bad else ""
+    numbers = "".join(f"<td>{cell}</td>" for cell in cells)
+    name = f'<th scope="row">{_code(layer.name)}</th>'
+    return f"<tr>{name}{numbers}<td{alarm}>{bad}</td></tr>"
 
 
 def _words(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The door: runs in, a report out."""
+"""Runs in, a report out."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 from ..._errors import GradwatchError, quoted
 from ...run import Run, open_run
 from ..charts import plain
+from ._data import ReportData, report_data
 from ._html import html
 from ._markdown import markdown
-from ._told import Told, told_of
 
 FORMATS = ("html", "md", "json")
-"""What a report can be."""
+"""The formats of a report."""
 
 _SUFFIXES = {".html": "html", ".htm": "html", ".md": "md", ".json": "json"}
 
@@ -25,11 +25,11 @@ Runs = Sequence[Run | str | os.PathLike[str]]
 
 
 def report(runs: Runs, format: str = "html", *, title: str | None = None) -> str:
-    """Returns a report of runs: what is wrong first, then pictures and numbers.
+    """Returns a report of runs: findings first, then pictures and numbers.
 
-    HTML is one self-contained page. It opens from disk, asks the network for nothing,
-    and holds the charts of TensorBoard's Gradients tab. Of long runs it holds the worst
-    of each stretch of steps, so that it stays below two megabytes.
+    HTML is one self-contained page. It opens from disk, loads nothing from the network,
+    and holds the charts of TensorBoard's Gradients tab. Long runs are reduced to the
+    worst of each bucket of steps, so that the page stays below two megabytes.
 
     Example:
     >>> from gradwatch.run import Layout, Record, RunWriter
@@ -46,7 +46,7 @@ def report(runs: Runs, format: str = "html", *, title: str | None = None) -> str
     Args:
         runs: Runs, or their directories.
         format: "html", "md" or "json".
-        title: The heading; the names of the runs without.
+        title: Report heading (default: the run names).
 
     Raises:
         GradwatchError: If there are no runs, or the format is none of these.
@@ -57,11 +57,11 @@ def report(runs: Runs, format: str = "html", *, title: str | None = None) -> str
             f"`format` must be one of {quoted(FORMATS)}. Received: {format!r}. "
             'Give "html" for a page to look at.'
         )
-    told = _told(runs)
-    title = title or "Training report: " + ", ".join(each.name for each in told)
+    data = _gather(runs)
+    title = title or "Training report: " + ", ".join(each.name for each in data)
     if format == "json":
-        return json.dumps(_json(told, title), indent=2, ensure_ascii=False) + "\n"
-    return markdown(told, title) if format == "md" else html(told, title)
+        return json.dumps(_json(data, title), indent=2, ensure_ascii=False) + "\n"
+    return markdown(data, title) if format == "md" else html(data, title)
 
 
 def write_report(
@@ -71,7 +71,7 @@ def write_report(
     format: str | None = None,
     title: str | None = None,
 ) -> Path:
-    """Writes a report to a file, and returns where it is.
+    """Writes a report to a file, and returns its path.
 
     Example:
     >>> from gradwatch.run import Layout, Record, RunWriter
@@ -87,11 +87,11 @@ def write_report(
     Args:
         runs: Runs, or their directories.
         path: The file.
-        format: As in `report`; without, what the name ends in says it.
+        format: As in `report`; by default that of the file's suffix.
         title: As in `report`.
 
     Raises:
-        GradwatchError: As `report`, or if the name of the file says no format.
+        GradwatchError: As `report`, or if the suffix of the file names no format.
     """
     path = Path(path)
     chosen = format or _SUFFIXES.get(path.suffix.lower())
@@ -106,7 +106,7 @@ def write_report(
     return path
 
 
-def _told(runs: Runs) -> list[Told]:
+def _gather(runs: Runs) -> list[ReportData]:
     if isinstance(runs, str | os.PathLike | Run):
         runs = [runs]
     if not runs:
@@ -114,45 +114,37 @@ def _told(runs: Runs) -> list[Told]:
             "`runs` must name at least one run. Received: none. Give the directory of "
             "one."
         )
-    places = [Path(r.directory if isinstance(r, Run) else r) for r in runs]
-    names = _names([Path(os.path.abspath(place)) for place in places])
     opened = [each if isinstance(each, Run) else open_run(each) for each in runs]
-    return [told_of(run, name) for run, name in zip(opened, names, strict=True)]
+    names = _names([Path(os.path.abspath(run.directory)) for run in opened])
+    return [report_data(run, name) for run, name in zip(opened, names, strict=True)]
 
 
-def _names(places: Sequence[Path]) -> list[str]:
-    """Returns the shortest ends of the paths that tell them apart."""
-    for parts in range(1, max(len(place.parts) for place in places) + 1):
-        names = ["/".join(place.parts[-parts:]) for place in places]
+def _names(paths: Sequence[Path]) -> list[str]:
+    """Returns the shortest ends of the paths that differ from each other."""
+    for parts in range(1, max(len(path.parts) for path in paths) + 1):
+        names = ["/".join(path.parts[-parts:]) for path in paths]
         if len(set(names)) == len(names):
             return names
-    return [f"{place.name} ({at})" for at, place in enumerate(places, 1)]  # the same
+    return [f"{path.name} ({at})" for at, path in enumerate(paths, 1)]  # the same
 
 
-def _json(runs: Sequence[Told], title: str) -> Any:
-    return plain(
-        {
-            "format": 1,
-            "title": title,
-            "healthy": not any(told.findings for told in runs),
-            "runs": [
-                {
-                    "name": told.name,
-                    "steps": {
-                        "records": len(told.store),
-                        "first": told.store.first,
-                        "last": told.store.last,
-                    },
-                    "trained": told.store.notes.get("run", {}),
-                    "overhead": told.store.notes.get("overhead"),
-                    "enough_to_judge": told.enough,
-                    "findings": [
-                        {**found.to_dict(), "text": str(found), "page": found.page}
-                        for found in told.findings
-                    ],
-                    "layers": [asdict(layer) for layer in told.layers],
-                }
-                for told in runs
-            ],
-        }
-    )
+def _json(runs: Sequence[ReportData], title: str) -> Any:
+    healthy = not any(data.findings for data in runs)
+    facts = {"format": 1, "title": title, "healthy": healthy}
+    return plain({**facts, "runs": [_json_run(data) for data in runs]})
+
+
+def _json_run(data: ReportData) -> dict[str, Any]:
+    store, notes = data.run.store, data.run.notes
+    return {
+        "name": data.name,
+        "steps": {"records": len(store), "first": store.first, "last": store.last},
+        "trained": notes.get("run", {}),
+        "overhead": notes.get("overhead"),
+        "enough_to_judge": data.enough,
+        "findings": [
+            {**finding.to_dict(), "text": str(finding), "page": finding.page}
+            for finding in data.findings
+        ],
+        "layers": [asdict(layer) for layer in data.layers],
+    }

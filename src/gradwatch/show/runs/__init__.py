@@ -1,29 +1,35 @@
-"""The doors to the pictures of a run. They need no matplotlib; what is behind does."""
+"""Pictures of a run. Only the files that draw need matplotlib."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ..._errors import GradwatchError
 from ...diagnose import Finding, evidence_of
-from ...run import TOTALS, Run, Store
+from ...run import Run
 from ...summarise import Row
 from .._fold import middle
 from .._format import printable
 from .._plot import needs_matplotlib, theme_named
 from .._plot import plot_flow as _plot_flow
-from ..charts import QUANTITIES
+from ..charts import CURVES, MEASURED, QUANTITIES, Heat, curves, heat
 from ..palette import ThemeName
-from ._chosen import Names, check_recorded, lines_of, quantity_of
+from ._badges import badges_of
+from ._names import Names, check_recorded, quantity_of, rows_of
 from ._rows import nearest, rows_at
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LINES = 6
-"""So many lines are drawn as lines; more of them are a heat map."""
+"""Maximum number of rows that are drawn as lines; more of them are a heat map."""
 
 _TITLE = 84  # letters of a title that the figure of a histogram has room for
+_LABELS = {"global_norm": "norm of all gradients"}
+_OF = {"activation": " of activations' gradients", "value": " of activations"}
 
 
 def plot_run(
@@ -31,25 +37,51 @@ def plot_run(
 ) -> Figure:
     """Returns the figure of `Run.plot`."""
     colours = theme_named(theme)
-    asked = quantity_of(quantity, kind)
+    chosen = quantity_of(quantity, kind)
     check_recorded(run)
-    store = run.store
     with needs_matplotlib():
-        from ._heat import draw_heat, seen
-        from ._lines import draw_lines, draw_totals
-    if asked is None:
-        if names is not None:
-            raise GradwatchError(
-                f"`names` must be left out for {quantity!r}, which is of the step as a "
-                f"whole. Received: {names!r}."
-            )
-        _check_measured(store, quantity)
-        return draw_totals(store, quantity, _title(quantity, run), colours)
-    lines = lines_of(store, kind, names)
-    shown = seen(store, asked, kind, lines)
-    title = _title(_words(asked.label, kind), run)
-    draw = draw_lines if len(lines) <= LINES else draw_heat
-    return draw(store, shown, title, colours)
+        from ._heat import columns_for, draw_heat
+        from ._lines import draw_lines
+    if chosen is None:
+        return _plot_totals(run, quantity, names, theme)
+    rows = rows_of(run, kind, names)
+    drawn = heat(run, chosen, kind, count=columns_for(run.steps)).only(rows)
+    title = _title(chosen.axis_label + _OF.get(kind, ""), run)
+    findings = badges_of(run.findings, drawn.names)
+    if len(rows) > LINES:
+        texts = title, _below(chosen.meaning, drawn, "column")
+        return draw_heat(drawn, chosen, texts, findings, colours)
+    texts = title, _below(chosen.meaning, drawn, "point")
+    label = chosen.axis_label
+    drawn = drawn.only(buckets=drawn.first >= 0)
+    return draw_lines(drawn, label, chosen.scale, texts, findings, colours)
+
+
+def _plot_totals(run: Run, name: str, names: Names, theme: ThemeName) -> Figure:
+    """Returns the figure of a quantity of the step as a whole."""
+    from ._lines import draw_lines
+
+    if names is not None:
+        raise GradwatchError(
+            f"`names` must be left out for {name!r}, which is of the step as a "
+            f"whole. Received: {names!r}."
+        )
+    row = CURVES.index(name)
+    every, _ = curves(run, count=720)
+    drawn = every.only([row], (every.flags[row] & MEASURED) != 0)
+    if not len(drawn.first):
+        raise GradwatchError(
+            f"`quantity` must be one that was measured. Received: {name!r}, which this "
+            f"run has not. There are {', '.join(map(repr, QUANTITIES))} as well."
+        )
+    finite = drawn.values[np.isfinite(drawn.values)]
+    log = finite.size > 0 and finite.min() > 0 and name != "loss"
+    words = name.replace("_", " ")
+    texts = _title(words, run), _below("Of the step as a whole.", every, "point")
+    findings, label = badges_of(run.findings, ()), _LABELS.get(name, words)
+    scale = "log" if log else "linear"
+    drawn = replace(drawn, names=(label,))
+    return draw_lines(drawn, label, scale, texts, findings, theme_named(theme))
 
 
 def plot_run_flow(
@@ -58,15 +90,14 @@ def plot_run_flow(
     """Returns the figure of `Run.plot_flow`."""
     theme_named(theme)
     check_recorded(run)
-    store = run.store
     index = nearest(run, step)
-    kinds = tuple(k for k in ("weight", "activation") if store.names(k))
-    rows = rows_at(store, index, kinds)
+    kinds = tuple(k for k in ("weight", "activation") if run.store.names(k))
+    rows = rows_at(run, index, kinds)
     if names is not None:
-        rows = _only(store, rows, kinds, names)
-    found = int(run.steps[index])
-    away = "" if step in (None, found) else f", the recorded step nearest to {step:,}"
-    title = f"Gradient flow of {_short(run)} at step {found:,}{away}"
+        rows = _only(run, rows, kinds, names)
+    shown = int(run.steps[index])
+    away = "" if step in (None, shown) else f", the recorded step nearest to {step:,}"
+    title = f"Gradient flow of {_short(run)} at step {shown:,}{away}"
     return _plot_flow(rows, title=title, theme=theme)
 
 
@@ -105,43 +136,34 @@ def plot_finding(finding: Finding, run: Run, *, theme: ThemeName) -> Figure:
     return draw_finding(finding, evidence_of(finding, run), colours)
 
 
-def _only(
-    store: Store, rows: list[Row], kinds: tuple[str, ...], names: Names
-) -> list[Row]:
-    known = {kind: store.names(kind) for kind in kinds}
-    found, failed = [], None
+def _only(run: Run, rows: list[Row], kinds: tuple[str, ...], names: Names) -> list[Row]:
+    """Returns the rows that the names stand for, of whichever kinds have some."""
+    chosen, failed = [], None
     for kind in kinds:
         try:
-            chosen = {known[kind][line] for line in lines_of(store, kind, names)}
+            known = run.store.names(kind)
+            own = {known[row] for row in rows_of(run, kind, names)}
         except GradwatchError as error:
             failed = error
             continue
-        found += [row for row in rows if row.kind == kind and row.name in chosen]
-    if not found and failed is not None:
+        chosen += [row for row in rows if row.kind == kind and row.name in own]
+    if not chosen and failed is not None:
         raise failed
-    return found
+    return chosen
 
 
-def _check_measured(store: Store, name: str) -> None:
-    at = TOTALS.index(name)
-    if not any(chunk.measured[at].any() for chunk in store.chunks):
-        raise GradwatchError(
-            f"`quantity` must be one that was measured. Received: {name!r}, which this "
-            f"run has not. There are {', '.join(map(repr, QUANTITIES))} as well."
-        )
-
-
-def _words(label: str, kind: str) -> str:
-    of = {"weight": "", "activation": " of activations' gradients"}
-    return f"{label}{of.get(kind, ' of activations')}"
+def _below(meaning: str, drawn: Heat, each: str) -> str:
+    """Returns the line below the title: the meaning, and what a bucket shows."""
+    several = bool((drawn.last > drawn.first).any())
+    worst = f" Of each {each}, the largest; NaN and ∞ come first." if several else ""
+    return f"{meaning}{worst}"
 
 
 def _title(words: str, run: Run) -> str:
-    words = words.replace("_", " ").replace("% ", "share ")
     return f"{words[0].upper()}{words[1:]} · {_short(run)}"
 
 
 def _short(run: Run) -> str:
-    """The last two parts of where it is: the rest is of the machine."""
+    """Returns the last two parts of the directory: the rest is of the machine."""
     short = "/".join(run.directory.parts[-2:]) or str(run.directory)
     return middle(printable(short), _TITLE // 2)

@@ -9,87 +9,77 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from ...run import Series
 from ...summarise import LOWEST, OCTAVES
 from .. import palette
-from .._figure import new_figure
-from ..charts import NAN, NEGINF, POSINF
+from .._figure import PERCENT, Style, colour_scale, new_figure
+from ..charts import NONFINITE, Heat
 from ..palette import Theme
 from ._axes import WIDTH, head, legend, patch, ramp, steps_axis
-from ._lines import Line, draw_signs
+from ._lines import draw_signs
 
 MOST = 320  # histograms in a picture
-_NEAR = 0.995  # of the elements: what is drawn at least
+_NEAR = 0.995  # share of the elements that is drawn at least
 _GAP = 1.6  # octaves between minus and plus, where zeros are
 
 
 def draw_histogram(series: Series, title: str, theme: Theme) -> Figure:
     """Returns the figure; the series has histograms."""
-    chosen = _chosen(len(series.histogram_steps))
+    count = len(series.histogram_steps)
+    chosen = np.linspace(0, count - 1, min(count, MOST)).round().astype(np.intp)
     steps = series.histogram_steps[chosen]
     counts = series.histograms[chosen].astype(np.float64)
-    zeros = _at(series, "zeros", steps)
-    total = counts.sum(axis=1) / np.maximum(1 - np.nan_to_num(zeros), 1e-12)
+    recorded = np.searchsorted(series.steps, steps)
+    zeros = np.nan_to_num(series.zeros[recorded].filled(np.nan))
+    total = counts.sum(axis=1) / np.maximum(1 - zeros, 1e-12)
     shares = counts / np.maximum(total, 1)[:, None]
     low, high = _octaves(counts)
     with new_figure(WIDTH, 4.8, theme) as figure:
         ax = figure.add_subplot()
         edges = _edges(steps)
-        top = float(shares.max()) or 1.0
-        norm = PowerNorm(0.6, 0.0, top)
-        look: dict[str, Any] = {"norm": norm, "cmap": ramp(theme), "linewidth": 0}
+        norm = PowerNorm(0.6, 0.0, float(shares.max()) or 1.0)
+        style: Style = {"norm": norm, "cmap": ramp(theme), "linewidth": 0}
         count, half = high - low + 1, _GAP / 2
         up = half + np.arange(count + 1)
         shares = np.ma.masked_equal(shares, 0)  # nothing there: the page
         above = shares[:, OCTAVES + low : OCTAVES + high + 1]
         below = shares[:, OCTAVES - 1 - high : OCTAVES - low]
-        mesh = ax.pcolormesh(edges, up, above.T, **look)
-        ax.pcolormesh(edges, -up[::-1], below.T, **look)
-        some = np.nan_to_num(zeros)
-        if some.any():
-            ax.pcolormesh(edges, [-half * 0.7, half * 0.7], some[None], **look)
+        mesh = ax.pcolormesh(edges, up, above.T, **style)
+        ax.pcolormesh(edges, -up[::-1], below.T, **style)
+        if zeros.any():
+            ax.pcolormesh(edges, [-half * 0.7, half * 0.7], zeros[None], **style)
         _value_axis(ax, low, count)
         steps_axis(ax, float(edges[0]), float(edges[-1]))
-        handles: list[Any] = draw_signs(ax, [_broken(series)], theme)
-        if some.any():
+        handles: list[Any] = draw_signs(ax, _nonfinite(series), theme)
+        if zeros.any():
             handles.append(patch(theme.ramp[2], "middle line: exact zeros"))
         ax.spines[:].set_visible(False)
         ax.axhline(0, color=palette.FAINT, lw=0.8, zorder=0)
-        bar = figure.colorbar(mesh, ax=ax, pad=0.015, fraction=0.03, aspect=30)
-        bar.outline.set_visible(False)
-        bar.set_label("share of its elements")
-        bar.ax.tick_params(length=0)
-        bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda at, _: f"{at:.0%}"))
-        bar.ax.yaxis.set_major_locator(MaxNLocator(5))
-        bar.ax.yaxis.set_minor_locator(NullLocator())
-        head(ax, title, _said(series, len(steps)), theme)
+        axis = colour_scale(mesh, ax, "share of its elements")
+        axis.set_major_formatter(PERCENT)
+        axis.set_major_locator(MaxNLocator(5))
+        head(ax, title, _below(series, len(steps)), theme)
         legend(figure, handles, (), 0)
     return figure
 
 
-def _said(series: Series, shown: int) -> str:
+def _below(series: Series, shown: int) -> str:
     recorded = len(series.histogram_steps)
-    some = f", {shown:,} of the {recorded:,} recorded" if shown < recorded else ""
+    part = f", {shown:,} of the {recorded:,} recorded" if shown < recorded else ""
     return (
         "How the elements of the unscaled gradient before clipping lie along the "
-        f"number line{some}."
+        f"number line{part}."
     )
 
 
-def _chosen(count: int) -> NDArray[np.intp]:
-    if count <= MOST:
-        return np.arange(count)
-    return np.linspace(0, count - 1, MOST).round().astype(np.intp)
-
-
 def _octaves(counts: NDArray[np.float64]) -> tuple[int, int]:
-    """Returns the first and the last octave, counted from LOWEST, that are drawn.
+    """Returns the first and the last octave that are drawn, counted from `LOWEST`.
 
-    All but half a per cent of the elements at each end, over all steps, and eight at
-    least: one element in a million would make the rest a thin line.
+    They hold all but half a per cent of the elements at each end, over all steps, and
+    are at least eight: one element in a million would make the rest a thin line.
     """
     both = counts[:, OCTAVES:] + counts[:, OCTAVES - 1 :: -1]
     both = both / np.maximum(both.sum(axis=1, keepdims=True), 1)
@@ -116,17 +106,17 @@ def _edges(steps: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def _value_axis(ax: Axes, low: int, count: int) -> None:
-    """Powers of ten, mirrored; between minus and plus stand zeros."""
+    """Sets ticks at powers of ten, mirrored; between minus and plus stand zeros."""
     half = _GAP / 2
     first = math.ceil((low + LOWEST) * math.log10(2))
     last = math.floor((low + LOWEST + count) * math.log10(2))
     every = max(1, math.ceil((last - first + 1) / 5))
     ticks, labels = [0.0], ["0"]
     for power in range(last, first - 1, -every):
-        place = half + power / math.log10(2) - LOWEST - low
-        if place < half + 0.07 * count:  # it would touch the zero
+        height = half + power / math.log10(2) - LOWEST - low
+        if height < half + 0.07 * count:  # it would touch the zero
             continue
-        ticks += [place, -place]
+        ticks += [height, -height]
         labels += [f"$10^{{{power}}}$", f"$-10^{{{power}}}$"]
     ax.set_yticks(ticks, labels)
     ax.set_ylim(-half - count - 0.2, half + count + 1.2)
@@ -134,16 +124,11 @@ def _value_axis(ax: Axes, low: int, count: int) -> None:
     ax.set_ylabel("one element of the gradient")
 
 
-def _at(series: Series, column: str, steps: NDArray[np.int64]) -> NDArray[np.float64]:
-    places = np.searchsorted(series.steps, steps)
-    found: NDArray[np.float64] = getattr(series, column)[places].filled(np.nan)
-    return found
-
-
-def _broken(series: Series) -> Line:
-    """All recorded steps, also those without a histogram, by what is not finite."""
-    flags = np.zeros(len(series), np.uint8)
-    for name, flag in (("nan", NAN), ("posinf", POSINF), ("neginf", NEGINF)):
-        flags |= (getattr(series, name).filled(0) > 0) * np.uint8(flag)
-    steps = series.steps.astype(np.float64)
-    return Line(series.name, steps, np.full(len(steps), np.nan), flags)
+def _nonfinite(series: Series) -> Heat:
+    """Returns all recorded steps, with or without histogram, as flags only."""
+    steps = series.steps
+    flags = np.zeros((1, len(steps)), np.uint8)
+    for name, flag in NONFINITE.items():
+        flags[0] |= (getattr(series, name).filled(0) > 0) * np.uint8(flag)
+    values = np.full(flags.shape, np.nan)
+    return Heat((series.name,), steps[0], steps[-1], steps, steps, values, flags)

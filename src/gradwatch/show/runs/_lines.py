@@ -1,211 +1,141 @@
-"""Draws a few lines over steps, each with its name at its end."""
+"""Draws a few rows of numbers as lines over steps, each with its name at its end."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from matplotlib.transforms import offset_copy
 from numpy.typing import NDArray
 
-from ...run import Store
-from .. import palette
-from .._figure import new_figure
-from .._flow_axis import powers_of_ten
+from .._figure import PERCENT, Style, bare, log_limits, log_ticks, marker, new_figure
 from .._fold import fold
 from .._format import printable
-from ..charts import MEASURED, NAN, NEGINF, POSINF, curves
-from ..charts._totals import CURVES
+from ..charts import Heat
 from ..palette import Theme
-from ._axes import WIDTH, badges, head, legend, steps_axis
-from ._heat import Seen, said
-from ._marks import Mark, marks_of
+from ._axes import WIDTH, draw_badges, head, legend, nonfinite_signs, steps_axis
+from ._badges import Badge
 
 DASHES = ("-", (0, (5, 1.6)), "-", (0, (3, 1.2, 1, 1.2)), "-", (0, (1.2, 1.2)))
 SIGNS = ("o", "D", "s", "^", "P", "v")
 _POINTS = 12  # of fewer numbers each is a point; so is one that stands alone
-_SUMS = {
-    "global_norm": "norm of all gradients",
-    "loss": "loss",
-    "learning_rate": "learning rate",
-    "loss_scale": "loss scale",
-}
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line.
-
-    Attributes:
-        name: What stands at its end.
-        steps: Where each number was recorded.
-        values: The numbers; NaN where there is none to draw.
-        flags: As in `Heat`.
-    """
-
-    name: str
-    steps: NDArray[np.float64]
-    values: NDArray[np.float64]
-    flags: NDArray[np.uint8]
-
-
-def draw_lines(store: Store, shown: Seen, title: str, theme: Theme) -> Figure:
-    """Returns the figure of a few lines of a heat map."""
-    there = shown.heat.first >= 0
-    steps = shown.heat.last[there].astype(np.float64)
-    lines = [
-        Line(name, steps, values[there].astype(np.float64), flags[there])
-        for name, values, flags in zip(
-            shown.names, shown.heat.values, shown.heat.flags, strict=True
-        )
-    ]
-    marks, left_out = marks_of(store.findings, shown.names)
-    label = shown.quantity.label.replace("% ", "share ")
-    text = Text(title, said(shown).replace("column", "point"), label)
-    return draw(lines, text, shown.quantity.scale, (marks, left_out), theme)
-
-
-def draw_totals(store: Store, name: str, title: str, theme: Theme) -> Figure:
-    """Returns the figure of something that is said of each step as a whole.
-
-    Raises:
-        ValueError: If it was not measured at any step.
-    """
-    found = curves(store, count=720)
-    at = CURVES.index(name)
-    there = (found.first >= 0) & ((found.flags[at] & MEASURED) != 0)
-    line = Line(
-        _SUMS[name],
-        found.last[there].astype(np.float64),
-        found.high[at][there],
-        found.flags[at][there],
-    )
-    positive = line.values[np.isfinite(line.values)]
-    log = len(positive) > 0 and positive.min() > 0 and name != "loss"
-    many = int((found.last - found.first).max()) > 0
-    worst = " Of each point, the largest; NaN and ∞ come first." if many else ""
-    text = Text(title, f"Of the step as a whole.{worst}", _SUMS[name])
-    marks = marks_of(store.findings, ())
-    return draw([line], text, "log" if log else "linear", marks, theme)
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """What is written on a picture of lines."""
-
-    title: str
-    below: str
-    label: str
-
-
-def draw(
-    lines: Sequence[Line],
-    text: Text,
+def draw_lines(
+    heat: Heat,
+    label: str,
     scale: str,
-    findings: tuple[list[Mark], int],
+    texts: tuple[str, str],
+    findings: tuple[list[Badge], int],
     theme: Theme,
 ) -> Figure:
-    """Returns the figure of some lines."""
+    """Returns the figure of some rows, each drawn at the last step of its buckets.
+
+    Args:
+        heat: The numbers.
+        label: The label of the axis.
+        scale: "log", "share" or "linear".
+        texts: The title, and the line below it.
+        findings: The badges, and the number of findings left out.
+        theme: The colours.
+    """
     with new_figure(WIDTH, 4.4, theme) as figure:
         ax = figure.add_subplot()
-        drawn = [draw_line(ax, line, at, theme) for at, line in enumerate(lines)]
-        first = min(float(line.steps[0]) for line in lines if len(line.steps))
-        last = max(float(line.steps[-1]) for line in lines if len(line.steps))
-        room = max((last - first) * 0.012, 0.5)
-        steps_axis(ax, first - room, last + room)
-        value_axis(ax, scale, [line.values for line in lines])
-        ax.set_ylabel(text.label)
-        name_lines(ax, drawn, [line.name for line in lines])
-        handles = draw_signs(ax, lines, theme)
-        finish(ax)
-        badges(ax, findings[0], theme)
-        head(ax, text.title, text.below, theme)
+        handles = lines_over_steps(ax, heat, scale, 0.012, theme)
+        ax.set_ylabel(label)
+        name_lines(ax, heat.names)
+        draw_badges(ax, findings[0], theme)
+        head(ax, *texts, theme)
         legend(figure, handles, *findings)
     return figure
 
 
-def finish(ax: Axes) -> None:
-    """Takes away what is not needed to read it."""
-    ax.grid(axis="y", color=palette.FAINT, linewidth=0.6)
-    ax.spines[["top", "right", "left"]].set_visible(False)
-    ax.tick_params(length=0)
+def lines_over_steps(
+    ax: Axes,
+    heat: Heat,
+    scale: str,
+    margin: float,
+    theme: Theme,
+    limits: Sequence[float] = (),
+) -> list[Line2D]:
+    """Draws rows and signs, sets the axes, and returns the entries of the legend.
+
+    Args:
+        ax: The axes.
+        heat: The numbers.
+        scale: "log", "share" or "linear".
+        margin: Room at both ends of the axis of steps, as a share of it.
+        theme: The colours.
+        limits: Further numbers that the axis of values must hold.
+    """
+    for row, values in enumerate(heat.values):
+        _draw_line(ax, heat.last, values, row, theme)
+    first, last = float(heat.last[0]), float(heat.last[-1])
+    room = max((last - first) * margin, 0.5)
+    steps_axis(ax, first - room, last + room)
+    _value_axis(ax, scale, [*heat.values.ravel(), *limits])
+    bare(ax, keep=("bottom",), grid="y")
+    return draw_signs(ax, heat, theme)
 
 
-def value_axis(ax: Axes, scale: str, values: Sequence[NDArray[np.float64]]) -> None:
+def _value_axis(ax: Axes, scale: str, values: Sequence[float]) -> None:
     """Sets the scale, and room above for what is not finite."""
-    there = np.concatenate([v[np.isfinite(v)] for v in values] or [np.empty(0)])
     if scale == "share":
         ax.set_ylim(-0.03, 1.08)
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda at, _: f"{at:.0%}"))
-        return
-    if scale != "log":
-        return
-    there = there[there > 0]
-    low, high = (there.min(), there.max()) if len(there) else (0.1, 1.0)
-    low, high = np.log10(low), np.log10(high)
-    if high - low < 1:
-        low, high = (low + high) / 2 - 0.5, (low + high) / 2 + 0.5
-    room = 0.08 * (high - low)
-    ends = 10 ** max(low - room, -323), 10 ** min(high + 1.5 * room, 308)
-    # A part of the scale about zero is straight: exact zeros have a place on it.
-    ax.set_yscale("log", nonpositive="mask")
-    ax.set_ylim(*ends)
-    ax.yaxis.set_major_locator(FixedLocator(powers_of_ten(*ends)))
-    ax.yaxis.set_minor_locator(NullLocator())
+        ax.yaxis.set_major_formatter(PERCENT)
+    elif scale == "log":
+        ends = log_limits(values, 1, 0.08, 0.12)
+        ax.set_yscale("log", nonpositive="mask")
+        ax.set_ylim(*ends)
+        log_ticks(ax.yaxis, *ends)
 
 
-def draw_line(ax: Axes, line: Line, at: int, theme: Theme) -> Line2D:
+def _draw_line(
+    ax: Axes,
+    steps: NDArray[np.int64],
+    values: NDArray[np.float64],
+    row: int,
+    theme: Theme,
+) -> None:
     """Draws a line; few numbers, and those that stand alone, are points too."""
-    values = np.where(np.isfinite(line.values), line.values, np.nan)
-    style: dict[str, Any] = {
-        "color": theme.hues[at % len(theme.hues)],
-        "linestyle": DASHES[at % len(DASHES)],
-        "linewidth": 1.7,
-        "zorder": 4,
-    }
     there = np.isfinite(values)
     alone = there & ~np.pad(there, (1, 0))[:-1] & ~np.pad(there, (0, 1))[1:]
     points = there if there.sum() <= _POINTS else alone
-    style["marker"] = SIGNS[at % len(SIGNS)]
-    style["markersize"] = 4.5
-    style["markevery"] = np.flatnonzero(points).tolist()
-    return ax.plot(line.steps, values, **style)[0]
+    style: Style = {
+        "color": theme.hues[row % len(theme.hues)],
+        "linestyle": DASHES[row % len(DASHES)],
+        "linewidth": 1.7,
+        "marker": SIGNS[row % len(SIGNS)],
+        "markersize": 4.5,
+        "markevery": np.flatnonzero(points).tolist(),
+    }
+    ax.plot(steps, np.where(there, values, np.nan), **style, zorder=4)
 
 
-def name_lines(ax: Axes, drawn: Sequence[Line2D], names: Sequence[str]) -> None:
+def name_lines(ax: Axes, names: Sequence[str]) -> None:
     """Writes names beside the ends of lines, moved apart where they would touch."""
     short = fold((printable(name) for name in names), 30)
     figure = ax.get_figure(root=True)
     height = ax.get_position().height * (figure.get_size_inches()[1] if figure else 4)
     apart = 0.155 / height  # of the axis
     ends: list[tuple[float, Line2D, str]] = []
-    for line, name in zip(drawn, names, strict=True):
+    for line, name in zip(ax.lines, names, strict=False):  # signs come after the lines
         y = np.asarray(line.get_ydata(), float)
         y = y[np.isfinite(y)]
         ends.append((_share(ax, float(y[-1])) if len(y) else 0.0, line, name))
     ends.sort(key=lambda end: end[0])
-    places = [end[0] for end in ends]
-    for at in range(1, len(places)):
-        places[at] = max(places[at], places[at - 1] + apart)
-    over = max(0.0, places[-1] - 1.0) if places else 0.0
-    where = offset_copy(ax.transAxes, figure, x=0.08)
-    for place, (_, line, name) in zip(places, ends, strict=True):
-        ax.text(
-            1,
-            place - over,
-            short[printable(name)],
-            transform=where,
-            color=line.get_color(),
-            va="center",
-            fontsize=8.5,
-            parse_math=False,
-        )
+    heights = [end[0] for end in ends]
+    for index in range(1, len(heights)):
+        heights[index] = max(heights[index], heights[index - 1] + apart)
+    over = max(0.0, heights[-1] - 1.0) if heights else 0.0
+    style: Style = {"va": "center", "fontsize": 8.5, "parse_math": False}
+    style["transform"] = offset_copy(ax.transAxes, figure, x=0.08)
+    for at, (_, line, name) in zip(heights, ends, strict=True):
+        text = short[printable(name)]
+        ax.text(1, at - over, text, color=line.get_color(), **style)
 
 
 def _share(ax: Axes, value: float) -> float:
@@ -218,53 +148,22 @@ def _share(ax: Axes, value: float) -> float:
     return float(np.clip((value - low) / (high - low), 0, 1))
 
 
-def draw_signs(ax: Axes, lines: Sequence[Line], theme: Theme) -> list[Line2D]:
+def draw_signs(ax: Axes, heat: Heat, theme: Theme) -> list[Line2D]:
     """Puts what is not finite at the upper edge, and exact zeros at the lower."""
-    kinds = (
-        (NAN, "x", theme.nan, "NaN"),
-        (POSINF, "+", theme.posinf, "+∞"),
-        (NEGINF, "_", theme.neginf, "−∞"),
-    )
     handles = []
-    edge = ax.get_xaxis_transform()
-    for flag, sign, colour, words in kinds:
-        at = [line.steps[(line.flags & flag) != 0] for line in lines]
-        steps = np.unique(np.concatenate([*at, np.empty(0)]))
+    edge: Style = {"transform": ax.get_xaxis_transform(), "clip_on": False}
+    for flag, sign, colour, label in nonfinite_signs(theme):
+        steps = heat.last[((heat.flags & flag) != 0).any(axis=0)]
         if len(steps):
-            look: dict[str, Any] = {
-                "marker": sign,
-                "linestyle": "none",
-                "markeredgecolor": colour,
-                "markersize": 7,
-                "markeredgewidth": 1.8,
-                "label": words,
-            }
-            ax.plot(
-                steps, [0.97] * len(steps), **look, transform=edge, clip_on=False,
-                zorder=6,
-            )  # fmt: skip
-            handles.append(Line2D([], [], **look))
-    handles += _zeros(ax, lines, theme)
-    return handles
-
-
-def _zeros(ax: Axes, lines: Sequence[Line], theme: Theme) -> list[Line2D]:
-    if ax.get_yscale() != "log":
-        return []
-    look: dict[str, Any] = {
-        "marker": "o",
-        "linestyle": "none",
-        "markerfacecolor": "none",
-        "markersize": 4.5,
-        "label": "exactly zero",
-    }
-    some = False
-    for at, line in enumerate(lines):
-        steps = line.steps[line.values == 0]
+            style = marker(sign, 7, colour, 1.8, label=label)
+            ax.plot(steps, [0.97] * len(steps), **style, **edge, zorder=6)
+            handles.append(Line2D([], [], **style))
+    if ax.get_yscale() != "log" or not (heat.values == 0).any():
+        return handles
+    hollow: Style = {"markerfacecolor": "none", "label": "exactly zero"}
+    for row, values in enumerate(heat.values):
+        steps = heat.last[values == 0]
         if len(steps):
-            some = True
-            colour = theme.hues[at % len(theme.hues)]
-            height = [0.015 + 0.02 * at] * len(steps)
-            own = {**look, "markeredgecolor": colour, "clip_on": False}
-            ax.plot(steps, height, **own, transform=ax.get_xaxis_transform())
-    return [Line2D([], [], **look, markeredgecolor=theme.muted)] if some else []
+            style = marker("o", 4.5, theme.hues[row % len(theme.hues)], **hollow)
+            ax.plot(steps, [0.015 + 0.02 * row] * len(steps), **style, **edge)
+    return [*handles, Line2D([], [], **marker("o", 4.5, theme.muted, **hollow))]

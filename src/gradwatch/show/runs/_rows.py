@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..._errors import GradwatchError
-from ...run import Run, Store
+from ...run import Run
 from ...summarise import Row, is_blank
 
 _NUMBERS = ("norm", "mean", "std", "min", "max", "mean_abs", "zeros", "underflow")
@@ -17,7 +17,7 @@ _VECTORS = ("bias", "beta", "gamma", "scale")
 
 
 def nearest(run: Run, step: Any) -> int:
-    """Returns which of the recorded steps is nearest; without a step, the last.
+    """Returns the index of the recorded step nearest to a step; `None` is the last.
 
     Raises:
         GradwatchError: If the step is before the first, or behind the last.
@@ -35,50 +35,35 @@ def nearest(run: Run, step: Any) -> int:
     return int(np.argmin(np.abs(run.steps - int(step))))
 
 
-def rows_at(store: Store, index: int, kinds: tuple[str, ...]) -> list[Row]:
+def rows_at(run: Run, index: int, kinds: tuple[str, ...]) -> list[Row]:
     """Returns the rows of a recorded step, along the depth of the model.
 
-    Weights that were watched and have no gradient at this step are among them.
+    They include weights that were watched and have no gradient at this step.
     """
-    chunk, at = store.at(index)
-    facts: dict[str, Any] = store.notes.get("model", {}).get("weights", {})
-    lines = {
-        (kind, name): line
-        for line, (kind, name) in enumerate(
-            zip(chunk.layout.kinds, chunk.layout.names, strict=True)
-        )
-    }
-    found = []
+    chunk, at = run.store.at(index)
+    facts: dict[str, Any] = run.notes.get("model", {}).get("weights", {})
+    layout = chunk.layout
+    keys = zip(layout.kinds, layout.names, strict=True)
+    index_of = {key: row for row, key in enumerate(keys)}
+    rows = []
     for kind in kinds:
-        names = [*store.names(kind)]
+        names = [*run.store.names(kind)]
         if kind == "weight":
             names += [n for n, f in facts.items() if n not in names and _missed(f)]
         for name in names:
-            size, shape = 0, _shape(name, facts)
-            line = lines.get((kind, name))
-            if line is None:
-                missing = "no gradient arrived at this step"
-                found.append(Row.absent(name, kind, shape, "float32", missing))
+            shape = _shape(name, facts)
+            row = index_of.get((kind, name))
+            if row is None:
+                reason = "no gradient arrived at this step"
+                rows.append(Row.absent(name, kind, shape, "float32", reason))
                 continue
-            size = chunk.layout.sizes[line] or 1
             numbers: dict[str, Any] = {
-                key: _number(chunk.column(key)[at, line]) for key in _NUMBERS
+                column: _number(chunk.column(column)[at, row], column in _COUNTS)
+                for column in (*_NUMBERS, *_COUNTS)
             }
-            counts: dict[str, Any] = {
-                key: _count(chunk.column(key)[at, line]) for key in _COUNTS
-            }
-            found.append(
-                Row(
-                    name=name,
-                    kind=kind,
-                    shape=shape,
-                    dtype="float32",
-                    size=size,
-                    **numbers,
-                    **counts,
-                )
-            )
-    return found
+            size = layout.sizes[row] or 1
+            rows.append(Row(name, kind, shape, "float32", size, **numbers))
+    return rows
 
 
 def _missed(fact: dict[str, Any]) -> bool:
@@ -86,17 +71,14 @@ def _missed(fact: dict[str, Any]) -> bool:
 
 
 def _shape(name: str, facts: dict[str, Any]) -> tuple[int, ...]:
-    """Returns the shape that was noted, or one that its name makes likely."""
+    """Returns the shape that was noted, or one that the name makes likely."""
     noted = facts.get(name, {}).get("shape")
     if noted is not None:
         return tuple(int(length) for length in noted)
     return (1,) if name.endswith(_VECTORS) else (1, 1)
 
 
-def _number(value: np.float64) -> float | None:
-    return None if is_blank(np.array([value])).any() else float(value)
-
-
-def _count(value: np.float64) -> int | None:
-    known = _number(value)
-    return None if known is None or math.isnan(known) else int(known)
+def _number(value: np.float64, whole: bool) -> float | int | None:
+    if is_blank(np.array([value])).any() or (whole and math.isnan(value)):
+        return None
+    return int(value) if whole else float(value)

@@ -1,4 +1,4 @@
-"""What of a run is drawn: a quantity, and the lines that names stand for."""
+"""The selection of a picture: a quantity, and the rows that names stand for."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from ..._errors import AddressError, GradwatchError, closest, counted, quoted
-from ...run import KINDS, Run, Store
+from ...run import KINDS, Run
 from ..charts import CURVES, QUANTITIES, Quantity
 
 Names = str | re.Pattern[str] | Sequence["str | re.Pattern[str]"] | None
-"""An address, a last part or a layer of some, a glob, a regular expression, a list."""
+"""An address, a last part of one, a layer, a glob, a regular expression, or a list."""
 
 TOTALS = tuple(name for name in CURVES if name not in QUANTITIES)
-"""What is known of a step as a whole only."""
+"""Quantities of a step as a whole."""
 
 
 def check_recorded(run: Run) -> None:
-    """Raises where there is nothing to draw.
+    """Refuses a run without any recorded step.
 
     Raises:
         GradwatchError: If no step was recorded.
@@ -32,10 +32,10 @@ def check_recorded(run: Run) -> None:
 
 
 def quantity_of(name: str, kind: str) -> Quantity | None:
-    """Returns the quantity of that name; None for one of the step as a whole.
+    """Returns the quantity of that name; `None` for one of the step as a whole.
 
     Raises:
-        GradwatchError: If there is none, or not of that kind of lines.
+        GradwatchError: If there is none, or rows of that kind do not have it.
     """
     if name in TOTALS:
         return None
@@ -62,16 +62,16 @@ def quantity_of(name: str, kind: str) -> Quantity | None:
     return quantity
 
 
-def lines_of(store: Store, kind: str, names: Names) -> list[int]:
-    """Returns which lines of a kind the names stand for, along depth.
+def rows_of(run: Run, kind: str, names: Names) -> list[int]:
+    """Returns the indices of the rows that the names stand for, along depth.
 
     Raises:
         AddressError: If a name stands for none.
         GradwatchError: If nothing of that kind was recorded.
     """
-    known = store.names(kind)
+    known = run.store.names(kind)
     if not known:
-        others = [other for other in KINDS if store.names(other)]
+        others = [other for other in KINDS if run.store.names(other)]
         raise GradwatchError(
             f"`kind` must be one that was recorded. Received: {kind!r}; this run has "
             f"{quoted(others)}. `GradientMonitor(…, activations=True)` records "
@@ -88,12 +88,12 @@ def lines_of(store: Store, kind: str, names: Names) -> list[int]:
                 f"a list of these. Received: {pattern!r}. Write '*/kernel' for all "
                 "kernels."
             )
-        found = [at for at, name in enumerate(known) if stands_for(pattern, name)]
+        matches = [at for at, name in enumerate(known) if stands_for(pattern, name)]
         if pattern in known:  # an address is itself, and not what is below it
-            found = [known.index(str(pattern))]
-        if not found:
+            matches = [known.index(str(pattern))]
+        if not matches:
             raise AddressError(_unknown(pattern, known))
-        chosen.update(found)
+        chosen.update(matches)
     if not chosen:
         raise AddressError(
             "`names` must name something. Received: an empty list. Leave it out for "
@@ -103,7 +103,7 @@ def lines_of(store: Store, kind: str, names: Names) -> list[int]:
 
 
 def stands_for(pattern: str | re.Pattern[str], name: str) -> bool:
-    """Returns whether a pattern means this address.
+    """Returns whether a pattern stands for this address.
 
     A glob may begin at any part of an address, and a layer means its weights. `*`
     stays within one part, `**` does not.

@@ -8,10 +8,10 @@ import { HistogramChart } from "./histogram";
 import type { Theme } from "./palette";
 import type { Row } from "./rows";
 import type { Sides } from "./sides";
-import { stepsOf, type Moment } from "./source";
+import { stepsOf, type Snapshot } from "./source";
 import type { State } from "./state";
 
-export interface MomentCardView {
+export interface SnapshotCardView {
   state: State;
   sides: Sides;
   rows: Row[];
@@ -20,7 +20,7 @@ export interface MomentCardView {
   theme: Theme;
 }
 
-export interface MomentCardEvents {
+export interface SnapshotCardEvents {
   change(change: Partial<State>): void;
   tell(lines: string[] | null, event: PointerEvent | null): void;
 }
@@ -29,7 +29,7 @@ export interface MomentCardEvents {
 const PACE = 80;
 const PICTURES = 200;
 
-export class MomentCard {
+export class SnapshotCard {
   readonly root: HTMLElement;
   private flow: FlowChart;
   private histogram: HistogramChart;
@@ -41,9 +41,9 @@ export class MomentCard {
   private stepText = el("output", { class: "steptext" });
   private playing = 0;
   private changes = new Changes();
-  private view: MomentCardView | null = null;
+  private view: SnapshotCardView | null = null;
 
-  constructor(private events: MomentCardEvents) {
+  constructor(private events: SnapshotCardEvents) {
     this.flow = new FlowChart({
       pick: (row) => events.change({ line: this.view!.rows[row]?.names[0] ?? null }),
       hover: (row, event) => this.hover(row, event),
@@ -68,16 +68,16 @@ export class MomentCard {
     this.root = el("div", { class: "pair" }, flow, this.histogramCard);
   }
 
-  show(view: MomentCardView): void {
+  show(view: SnapshotCardView): void {
     this.view = view;
     const { state, sides, rows, row, theme } = view;
-    const moments: { moment: Moment; which: "a" | "b" }[] = [];
-    if (sides.a.moment.value) moments.push({ moment: sides.a.moment.value, which: "a" });
-    if (state.other && sides.b.moment.value) moments.push({ moment: sides.b.moment.value, which: "b" });
-    const pictured = moments.map(({ moment }) => moment);
+    const snapshots: { snapshot: Snapshot; which: "a" | "b" }[] = [];
+    if (sides.a.snapshot.value) snapshots.push({ snapshot: sides.a.snapshot.value, which: "a" });
+    if (state.other && sides.b.snapshot.value) snapshots.push({ snapshot: sides.b.snapshot.value, which: "b" });
+    const pictured = snapshots.map(({ snapshot }) => snapshot);
     const width = this.flow.root.clientWidth;
     if (this.changes.of("flow", rows, state.kind, row, theme, width, ...pictured)) {
-      this.flow.show({ rows, kind: state.kind, moments, row, theme });
+      this.flow.show({ rows, kind: state.kind, snapshots, row, theme });
     }
     this.showStep();
     this.showHistogram();
@@ -88,7 +88,7 @@ export class MomentCard {
     const records = this.records;
     if (!records) return;
     const { state, sides } = this.view!;
-    const now = state.at?.index ?? sides.a.moment.value?.index ?? records - 1;
+    const now = state.at?.index ?? sides.a.snapshot.value?.index ?? records - 1;
     this.events.change({ at: { index: Math.min(Math.max(now + by, 0), records - 1) } });
   }
 
@@ -112,7 +112,7 @@ export class MomentCard {
 
   private showStep(): void {
     const { state, sides } = this.view!;
-    const first = sides.a.moment.value;
+    const first = sides.a.snapshot.value;
     this.slider.max = String(Math.max(0, this.records - 1));
     this.slider.value = String(state.at?.index ?? first?.index ?? this.records - 1);
     this.slider.setAttribute("aria-valuetext", first ? `step ${first.step}` : "");
@@ -149,7 +149,7 @@ export class MomentCard {
       if (Number(this.slider.value) >= this.records - 1) this.events.change({ at: { index: 0 } });
       this.playing = window.setInterval(() => {
         if (Number(this.slider.value) >= this.records - 1) return this.play();
-        if (!this.view!.sides.a.moment.waiting) this.step(by);
+        if (!this.view!.sides.a.snapshot.waiting) this.step(by);
       }, PACE);
     }
     this.playButton.textContent = this.playing ? "❚❚" : "▶";
@@ -160,8 +160,8 @@ export class MomentCard {
     const { state, sides, rows } = this.view!;
     if (row < 0 || !rows[row]) return this.events.tell(null, null);
     const lines = [printable(rows[row].label)];
-    sides.both.forEach(({ moment, facts }, i) => {
-      const found = moment.value;
+    sides.both.forEach(({ snapshot, facts }, i) => {
+      const found = snapshot.value;
       const own = rows[row][i ? "b" : "a"];
       if (!found || !own.some((line) => line >= 0) || (i && !state.other)) return;
       const { state: known, typical, largest, alarm } = pointOf(own, found);

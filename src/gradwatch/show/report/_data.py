@@ -1,0 +1,213 @@
+"""The contents of a report on a run, in any format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..._errors import counted
+from ...diagnose import PATIENCE, SYMPTOMS, Finding, find, too_few_steps
+from ...run import Run, Series
+from .._format import number, percent
+from ..charts import NONFINITE
+
+HEADS = (
+    *("first norm", "last norm", "largest", "update ratio", "% zero"),
+    "not finite at",
+)
+"""The columns of the table of weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One weight, over all recorded steps; `None` where nothing was measured.
+
+    Attributes:
+        name: The address.
+        first: The norm of its gradient at the first record.
+        last: The norm at the last record.
+        largest: The largest norm.
+        ratio: The median of the update ratio.
+        zeros: The share of zeros at the last record.
+        bad: Number of records at which an element was NaN or infinite.
+    """
+
+    name: str
+    first: float | None
+    last: float | None
+    largest: float | None
+    ratio: float | None
+    zeros: float | None
+    bad: int
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The texts below `HEADS`."""
+        numbers = map(number, (self.first, self.last, self.largest, self.ratio))
+        bad = counted(self.bad, "record") if self.bad else "—"
+        return (*numbers, percent(self.zeros), bad)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportData:
+    """A run, read and judged.
+
+    Attributes:
+        name: Its name in the report.
+        run: The run.
+        findings: Its findings.
+        trained: The facts of the training, in words.
+        layers: Its weights, along the depth of the model.
+    """
+
+    name: str
+    run: Run
+    findings: tuple[Finding, ...]
+    trained: dict[str, str]
+    layers: tuple[Layer, ...]
+
+    @property
+    def enough(self) -> bool:
+        """True if there are enough steps to say that nothing is wrong."""
+        return bool(self.findings) or len(self.run.steps) >= PATIENCE
+
+    @property
+    def verdict(self) -> str:
+        """The sentence on a run without findings."""
+        if self.enough:
+            return "Nothing was found to be wrong."
+        return too_few_steps(len(self.run.steps))
+
+
+def report_data(run: Run, name: str) -> ReportData:
+    """Returns the contents of a report.
+
+    Findings are those that the monitor wrote. A run without any is judged now: it may
+    be of a version that had no rules yet.
+    """
+    recorded = tuple(Finding.from_dict(values) for values in run.findings)
+    trained = _trained(run)
+    trained["judged"] = "while it trained" if recorded else "now, for this report"
+    trained["watching cost"] = _cost(run.overhead)
+    layers = tuple(_layer(run[name]) for name in run.names)
+    return ReportData(name, run, recorded or find(run), trained, layers)
+
+
+def title_of(finding: Finding) -> str:
+    """Returns the heading of a finding."""
+    title = SYMPTOMS.get(finding.symptom, finding.symptom)
+    return title[:1].upper() + title[1:]
+
+
+def details(
+    finding: Finding, most: int, words: Callable[[str], str], code: Callable[[str], str]
+) -> list[tuple[str, str]]:
+    """Returns what is said of a finding, heading by heading.
+
+    Args:
+        finding: The finding.
+        most: Maximum number of addresses.
+        words: Escapes prose, as the format needs it.
+        code: Marks up a name.
+    """
+    where = ", ".join(code(name) for name in finding.addresses[:most])
+    more = len(finding.addresses) - most
+    where += f" and {more} more" if more > 0 else ""
+    texts = (
+        ("Evidence", _seen(finding)),
+        ("Healthy", finding.healthy),
+        ("It is not", "; ".join(finding.excluded)),
+        ("Try first", finding.try_first),
+    )
+    marked = [(head, _marked(text, words, code)) for head, text in texts]
+    return [(head, text) for head, text in (("Where", where), *marked) if text]
+
+
+def _marked(text: str, words: Callable[[str], str], code: Callable[[str], str]) -> str:
+    """Returns prose in which everything between backticks is code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return words(text)
+    return "".join((code if i % 2 else words)(part) for i, part in enumerate(parts))
+
+
+def until(finding: Finding) -> str:
+    """Returns the end of a finding that is over, in words."""
+    return "" if finding.until is None else f" until step {finding.until:,}"
+
+
+def _seen(finding: Finding) -> str:
+    """Returns the numbers that show a finding, in words."""
+    return ", ".join(f"{key} {_short(n)}" for key, n in finding.evidence.items())
+
+
+def _short(value: float | str) -> str:
+    if isinstance(value, str):
+        return value
+    whole = float(value).is_integer() and abs(value) < 1e6
+    return f"{int(value):,}" if whole else number(value, 3)
+
+
+def _trained(run: Run) -> dict[str, str]:
+    facts = run.notes.get("run", {})
+    parameters = facts.get("parameters")
+    keras = f", Keras {facts['keras']}" if "keras" in facts else ""
+    activations = len(run.store.names("activation"))
+    more = f", {activations:,} activations" if activations else ""
+    trained = {
+        "model": str(facts.get("model", "—")),
+        "parameters": f"{parameters:,}" if parameters else "—",
+        "optimizer": ", ".join(facts.get("optimizers", ())) or "—",
+        "backend": f"{facts.get('backend', '—')}{keras}",
+        "recorded": _recorded(run),
+        "watched": f"{len(run.names):,} weights{more}",
+    }
+    if run.clipping_rate is not None:
+        trained["clipped"] = f"{100 * run.clipping_rate:.0f} % of the recorded updates"
+    lost = run.notes.get("dropped", {}).get("count")
+    if lost:
+        trained["not written"] = f"{lost:,} records: the disk failed"
+    return trained
+
+
+def _recorded(run: Run) -> str:
+    store, steps = run.store, counted(len(run.steps), "step")
+    if len(store) == 1:
+        return f"{steps}, number {store.first:,}"
+    return f"{steps}, {store.first:,} to {store.last:,}" if len(store) else steps
+
+
+def _cost(overhead: dict[str, Any] | None) -> str:
+    if not overhead:
+        return "It was not noted what watching cost: the training did not end yet."
+    share, host = overhead.get("share"), overhead.get("host_ms") or 0.0
+    records, steps = overhead.get("records", 0), overhead.get("steps", 0)
+    words = f"{records:,} of {steps:,} steps were recorded"
+    words += f", at {host:.1f} ms of the host each"
+    inside = overhead.get("in_step_ms")
+    about = "about " if overhead.get("compared_with") == "an estimate" else ""
+    if inside is not None:
+        words += f" and {about}{inside:.1f} ms in the step"
+    if share is not None:
+        words += f": {about}{100 * share:.1f} % of the training time"
+    return f"{words}{' so far' if overhead.get('so_far') else ''}."
+
+
+def _layer(series: Series) -> Layer:
+    norms, ratios, zeros = (
+        column.compressed()[np.isfinite(column.compressed())]
+        for column in (series.norm, series.update_ratio, series.zeros)
+    )
+    bad = sum(getattr(series, name).filled(0.0) > 0 for name in NONFINITE)
+    return Layer(
+        series.name,
+        float(norms[0]) if len(norms) else None,
+        float(norms[-1]) if len(norms) else None,
+        float(norms.max()) if len(norms) else None,
+        float(np.median(ratios)) if len(ratios) else None,
+        float(zeros[-1]) if len(zeros) else None,
+        int(np.count_nonzero(bad)),
+    )

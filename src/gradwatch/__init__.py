@@ -21,6 +21,7 @@ from .run import open_run as open_run
 from .summarise import Row as Row
 
 if _typing.TYPE_CHECKING:
+    from . import attribute as attribute
     from ._with_keras import *  # noqa: F403
 
 __all__ = [  # noqa: F405
@@ -74,7 +75,7 @@ __all__ = [  # noqa: F405
 ]
 
 
-def __getattr__(name: str) -> _typing.Any:
+def _load(name: str) -> _typing.Any:
     """Loads all names that need Keras, as soon as one of them is used."""
     if not name.startswith("_"):
         from . import _with_keras
@@ -85,6 +86,11 @@ def __getattr__(name: str) -> _typing.Any:
     if name not in globals():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return globals()[name]
+
+
+# Type checkers must not see it: every misspelt name would have the type `Any`.
+if not _typing.TYPE_CHECKING:
+    __getattr__ = _load
 
 
 def __dir__() -> list[str]:

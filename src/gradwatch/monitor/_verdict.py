@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .._errors import GradwatchError
-from ..diagnose import Doctor, Finding, UnhealthyError
+from ..diagnose import Finding, RuleEngine, UnhealthyError
 from ..run import Record
 
 OnFinding = str | Callable[[Finding], Any] | None
@@ -36,7 +36,8 @@ class Verdict:
         self.findings: list[Finding] = []
         self._on_finding = on_finding
         self._waiting: list[Finding] = []
-        self._doctor = Doctor()
+        self._engine = RuleEngine()
+        self._begins = 0
 
     @property
     def ends(self) -> bool:
@@ -46,25 +47,34 @@ class Verdict:
     @property
     def records(self) -> int:
         """How many were seen of this training."""
-        return self._doctor.seen
+        return self._engine.records
 
     def begin(self, facts: Mapping[str, Any] | None) -> None:
         """A training starts: what was seen of another one is not its past."""
-        self._doctor = Doctor(facts)
+        self._engine = RuleEngine(facts)
+        self._begins = len(self.findings)
 
     def see(self, record: Record) -> list[Finding]:
         """Returns what is new with this record."""
-        return self._doctor.see(record)
+        return self._engine.read(record)
 
     def note(self, notes: Mapping[str, Any], step: int) -> list[Finding]:
         """Returns what the end of the training shows."""
-        return self._doctor.note(notes, step)
+        return self._engine.read_notes(notes, step)
 
     def keep(self, new: list[Finding]) -> list[Finding]:
-        """Keeps findings, so that they are acted on; returns them."""
-        self.findings += new
-        if self._on_finding is not None:
-            self._waiting.extend(new)
+        """Keeps findings, and returns them; only those of the first time are acted on.
+
+        One that was kept before comes again when it has ended.
+        """
+        for finding in new:
+            kept = [f.identity for f in self.findings[self._begins :]]
+            if finding.identity in kept:
+                self.findings[self._begins + kept.index(finding.identity)] = finding
+                continue
+            self.findings.append(finding)
+            if self._on_finding is not None:
+                self._waiting.append(finding)
         return new
 
     def act(self, model: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..._errors import counted
-from ...diagnose import PATIENCE, SYMPTOMS, Finding, judged, too_few
+from ...diagnose import PATIENCE, SYMPTOMS, Finding, find, too_few_steps
 from ...run import Run, Series
 from .._format import number, percent
 from ..charts import NONFINITE
@@ -79,7 +79,7 @@ class ReportData:
         """The sentence on a run without findings."""
         if self.enough:
             return "Nothing was found to be wrong."
-        return too_few(len(self.run.steps))
+        return too_few_steps(len(self.run.steps))
 
 
 def report_data(run: Run, name: str) -> ReportData:
@@ -93,13 +93,19 @@ def report_data(run: Run, name: str) -> ReportData:
     trained["judged"] = "while it trained" if recorded else "now, for this report"
     trained["watching cost"] = _cost(run.overhead)
     layers = tuple(_layer(run[name]) for name in run.names)
-    return ReportData(name, run, recorded or judged(run), trained, layers)
+    return ReportData(name, run, recorded or find(run), trained, layers)
 
 
 def title_of(finding: Finding) -> str:
     """Returns the heading of a finding."""
     title = SYMPTOMS.get(finding.symptom, finding.symptom)
     return title[:1].upper() + title[1:]
+
+
+def when(finding: Finding) -> str:
+    """Returns the steps that show a finding, in words."""
+    until = "" if finding.until is None else f" until step {finding.until:,}"
+    return f"since step {finding.since:,}{until}"
 
 
 def details(
@@ -117,7 +123,7 @@ def details(
     more = len(finding.addresses) - most
     where += f" and {more} more" if more > 0 else ""
     texts = (
-        ("Seen", _seen(finding)),
+        ("Evidence", _seen(finding)),
         ("Healthy", finding.healthy),
         ("It is not", "; ".join(finding.excluded)),
         ("Try first", finding.try_first),

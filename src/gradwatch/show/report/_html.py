@@ -12,7 +12,7 @@ from ...diagnose import Finding
 from .._format import percent, printable
 from ..palette import THEMES
 from ..static import SCRIPT, STYLE
-from ._data import HEADS, Layer, ReportData, details, title_of
+from ._data import HEADS, Layer, ReportData, details, title_of, when
 from ._embed import embedded
 
 _DARK = f"{THEMES['dark'].css} color-scheme: dark;"
@@ -99,8 +99,8 @@ def _finding(run: int, index: int, finding: Finding) -> Iterator[str]:
     )
     yield f"<h4>{_words(title_of(finding))}</h4>"
     yield (
-        f'<p class="quiet">{_words(finding.symptom)} · since step {finding.since:,}, '
-        f"sure at step {finding.step:,} · confidence "
+        f'<p class="quiet">{_words(finding.symptom)} · {when(finding)}, '
+        f"confirmed at step {finding.step:,} · confidence "
         f"{_words(percent(finding.confidence))} %</p><dl>"
     )
     for head, text in details(finding, 12, _words, _code):

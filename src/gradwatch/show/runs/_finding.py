@@ -73,7 +73,7 @@ def _write(
     figure.suptitle(
         f"{words[0].upper()}{words[1:]}{where}", **style, fontsize=11, weight="bold"
     )
-    sentences = [f"Seen at step {finding.step:,}: {finding.seen}."]
+    sentences = [f"Confirmed at step {finding.step:,}: {finding.seen}."]
     if finding.healthy:
         sentences.append(f"Healthy: {finding.healthy}.")
     if finding.try_first:
@@ -109,12 +109,14 @@ def _limits(seen: Evidence) -> list[float]:
 
 
 def _when(ax: Axes, finding: Finding, theme: Theme) -> list[Any]:
-    """Marks the first step that shows it, and the step at which it was confirmed."""
+    """Marks the steps that show it first and last, and the one that confirmed it."""
     faint: Style = {"color": theme.muted, "ls": (0, (4, 3)), "lw": 1.1}
     strong: Style = {"color": theme.ink, "ls": "-", "lw": 1.3}
-    marks = [(finding.step, "sure", strong)]
+    marks = [(finding.step, "confirmed", strong)]
     if finding.since != finding.step:
         marks.insert(0, (finding.since, "first seen", faint))
+    if finding.until is not None:
+        marks.append((finding.until, "last seen", faint))
     handles = []
     for step, words, style in marks:
         ax.axvline(step, **style, zorder=3)

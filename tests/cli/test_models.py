@@ -10,7 +10,7 @@ import gradwatch as gw
 from gradwatch import attribute
 from gradwatch.cli import main
 from gradwatch.cli._attribute import METHODS
-from gradwatch.cli._words import as_target, as_wrt
+from gradwatch.cli._targets import as_target, as_wrt
 
 
 def close(row, other):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import gradwatch as gw
-from gradwatch.run import RunWriter
+from gradwatch.run import RunWriter, _reader
 from gradwatch.show.diff import compare
 from gradwatch.show.report import report
 
@@ -65,7 +65,7 @@ def test_export_writes_every_line(gradwatch, runs, tmp_path):
     """The numbers of the file are those of the run."""
     said = gradwatch("export", runs.a, "-o", "a.csv")
     assert said.exit_code == 0
-    assert said.output == "Wrote a.csv: 12 lines of 6 steps.\n"
+    assert said.output == "Wrote a.csv: 12 rows of 6 steps.\n"
     with open(tmp_path / "a.csv") as file:
         lines = list(csv.DictReader(file))
     norms = [float(line["norm"]) for line in lines if line["name"] == "in/kernel"]
@@ -123,7 +123,7 @@ def test_what_is_no_run_is_one_sentence_and_2(
         (["export", "{a}", "-o", "x.xls"], "must end in .csv, .json or .parquet"),
         (["export", "{a}", "-o", "no/where.csv"], "in a directory that exists"),
         (["export", "{a}"], "Missing option '-o'"),
-        (["report", "{a}", "-o", "/dev/null/x.html"], "Name another place"),
+        (["report", "{a}", "-o", "/dev/null/x.html"], "Choose another path"),
         (["watch", "{a}", "--refresh", "9"], "`--refresh` must be above 0"),
         (["watch", "{a}", "--refresh", "fast"], "is not a valid float"),
         (["watch"], "Missing argument 'RUN'"),
@@ -180,6 +180,34 @@ def test_a_file_that_cannot_be_made_is_named_as_it_was_given(
     said = gradwatch("export", runs.a, "-o", tmp_path / "a.csv")
     assert said.exit_code == 2
     assert f"Received: '{tmp_path / 'a.csv'}': Permission denied" in said.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["watch", "{a}"],
+        ["watch", "{a}", "--once"],
+        ["diagnose", "{a}"],
+        ["report", "{a}", "{b}"],
+        ["report", "{a}", "--format", "md"],
+        ["report", "{a}", "--format", "json"],
+        ["diff", "{a}", "{b}"],
+        ["export", "{a}", "-o", "a.json"],
+    ],
+)
+def test_no_command_reads_a_run_twice(gradwatch, runs, monkeypatch, arguments):
+    """Each event of each directory is decoded once."""
+    events, decode = [], _reader.decode
+
+    def counted(event, known):
+        events.append(event.SerializeToString())
+        return decode(event, known)
+
+    monkeypatch.setattr(_reader, "decode", counted)
+    said = gradwatch(*(each.format(a=runs.a, b=runs.b) for each in arguments))
+    assert said.exit_code in (0, 1)
+    assert len(events) > 6
+    assert len(events) == len(set(events))
 
 
 def test_a_run_without_a_record_is_not_said_to_be_well(gradwatch, tmp_path):

@@ -134,7 +134,7 @@ def test_an_interrupted_export_leaves_no_file_and_the_old_one_alone(
     def interrupt(*_):
         raise KeyboardInterrupt("now")
 
-    monkeypatch.setattr("gradwatch.run._export._lines", interrupt)
+    monkeypatch.setattr("gradwatch.run._export._rows", interrupt)
     with pytest.raises(KeyboardInterrupt, match="now"):
         run.export(path)
     assert path.read_text() == "old"

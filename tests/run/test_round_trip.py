@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradwatch.run import TOTALS, Record, RunWriter, numbers, open_run
-from gradwatch.run._counts import pack, unpack
+from gradwatch.run._codec import pack, unpack
 from gradwatch.run._series import Series, Totals
 from gradwatch.summarise import (
     BUCKETS,
@@ -142,7 +142,7 @@ def test_totals_tell_measured_nan_from_not_measured(tmp_path):
 def test_series_and_totals_have_a_field_for_each_name():
     """A column that is added to the contract must be added to what shows it."""
     assert [n for n in Series.__annotations__ if n in COLUMNS] == list(COLUMNS)
-    assert list(Totals.__annotations__) == ["steps", *TOTALS]
+    assert list(Totals.__annotations__) == list(TOTALS)
 
 
 def test_two_layouts_in_one_run_keep_their_lines_apart(tmp_path):
@@ -187,6 +187,7 @@ def test_findings_and_notes_come_back(tmp_path):
     [
         ({"rows": np.zeros((2, 3), np.float32)}, r"`record.rows`.*\(5, 14\).*\(2, 3\)"),
         ({"histograms": np.zeros((5, 3), int)}, r"`record.histograms`.*\(5, 128\)"),
+        ({"replicas": np.zeros((2, 3, 14))}, r"`record.replicas`.*\(2, 5, 14\)"),
     ],
 )
 def test_a_matrix_of_another_shape_is_refused(tmp_path, change, match):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gradwatch.run import Layout, RunError, RunWriter, open_run
-from gradwatch.run._framing import frame
+from gradwatch.run._event_file import frame
 from gradwatch.summarise import COLUMNS, blank
 
 from .records import LAYOUT, empty, layout_of, record
@@ -170,13 +170,13 @@ def test_runs_below_a_directory_are_named(tmp_path):
         open_run(tmp_path)
 
 
-@pytest.mark.parametrize(("other", "way_out"), [(9, "Upgrade"), (2, "Record the run")])
+@pytest.mark.parametrize(("other", "way_out"), [(9, "Upgrade"), (3, "Record the run")])
 def test_another_format_is_an_error_that_says_so(run, tmp_path, other, way_out):
     """Not a wrong number: another gradwatch may mean something else by it."""
     [file] = tmp_path.iterdir()
     data = file.read_bytes()
-    at = data.index(b'"format":3')
-    newer = data.replace(b'"format":3', f'"format":{other}'.encode())
+    at = data.index(b'"format":4')
+    newer = data.replace(b'"format":4', f'"format":{other}'.encode())
     start = 0  # Frame the records again, as their checksums have changed.
     parts = []
     while start < len(newer):
@@ -185,7 +185,7 @@ def test_another_format_is_an_error_that_says_so(run, tmp_path, other, way_out):
         start += length + 16
     assert at > 0
     file.write_bytes(b"".join(parts))
-    with pytest.raises(RunError, match=f"of format 3.*format {other}.*{way_out}"):
+    with pytest.raises(RunError, match=f"of format 4.*format {other}.*{way_out}"):
         open_run(tmp_path)
 
 

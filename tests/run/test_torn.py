@@ -1,5 +1,6 @@
 """Files that were cut off, damaged, or left by a process that was killed."""
 
+import io
 import os
 import signal
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gradwatch.run import RunWriter, open_run
-from gradwatch.run._framing import TornError, frame, unframe
+from gradwatch.run._event_file import TornError, frame, unframe
 
 from .records import layout_of, record
 
@@ -81,9 +82,11 @@ def test_frames_are_those_of_tensorflow():
     data = frame(b"a")
     assert data[:8] == (1).to_bytes(8, "little")
     assert len(data) == 8 + 4 + 1 + 4
-    assert list(unframe(data * 2)) == [b"a", b"a"]
-    with pytest.raises(TornError, match="17"):
-        list(unframe(data + data[:-1]))
+    assert list(unframe(io.BytesIO(data * 2))) == [b"a", b"a"]
+    stream = unframe(io.BytesIO(data + data[:-1]))
+    assert next(stream) == b"a"
+    with pytest.raises(TornError, match="unfinished"):
+        next(stream)
 
 
 KILLED = """

@@ -167,7 +167,7 @@ def test_a_directory_that_may_not_be_written_to_is_a_warning(
     def refuse(*_):
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr("gradwatch.run._file.os.open", refuse)
+    monkeypatch.setattr("gradwatch.run._event_file.os.open", refuse)
     with RunWriter(tmp_path) as writer:
         with pytest.warns(RuntimeWarning, match=os.strerror(code)):
             writer.write(record(0))

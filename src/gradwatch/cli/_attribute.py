@@ -9,12 +9,19 @@ import click
 import numpy as np
 
 from .._errors import GradwatchError, counted, quoted
-from ._common import Command, json_option, require_place, say, say_json, told
+from ._common import (
+    Command,
+    json_option,
+    one_sentence,
+    require_directory,
+    say,
+    say_json,
+)
 from ._complete import layers
 from ._data import batch_for, data_options, read
 from ._inspect import save_figure
 from ._model import load, model_options
-from ._words import as_target, target_option
+from ._targets import as_target, target_option
 
 METHODS = (
     *("saliency", "input_x_gradient", "integrated_gradients", "smoothgrad"),
@@ -38,7 +45,7 @@ _SHOWN = 20  # examples in the table
     metavar="METHOD",
     help=f"One of {', '.join(METHODS)}.",
 )
-@target_option("it must be given; the loss is not one number for each example")
+@target_option("Required: the loss is not one number for each example.")
 @click.option("--layer", shell_complete=layers, metavar="ADDRESS",
               help="The layer that is attributed to; the inputs without.")  # fmt: skip
 @click.option(
@@ -89,8 +96,8 @@ def command(  # noqa: PLR0913 - a method's arguments, and where its result goes
             f"{target or 'nothing'}. For class 3 give `--target class:3`; `mean` and "
             "`output:NAME` are others."
         )
-    require_place("--output", output)
-    require_place("--plot", plot)
+    require_directory("--output", output)
+    require_directory("--plot", plot)
     arrays = read(data, rows)
     loaded = load(ctx, model, **how)
     from .. import attribute
@@ -100,7 +107,7 @@ def command(  # noqa: PLR0913 - a method's arguments, and where its result goes
     given = {name: value for name, value in options.items() if value is not None}
     _require_options(method, function, given)
     batch = batch_for(loaded, data, arrays)
-    with told(ctx, "Running the model"):
+    with one_sentence(ctx, "Running the model"):
         found = function(loaded, batch.x, as_target(target), **given)
     if output is not None:
         found.save(output)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ._common import Command, json_option, run_argument, say, say_json
+from ._common import Command, json_option, run_argument, say_result
 
 
 @click.command("autopsy", cls=Command)
@@ -23,8 +23,4 @@ def command(run: str, as_json: bool) -> None:
     """  # noqa: D301 - click reads the backspace
     from ..diagnose import Autopsy
 
-    found = Autopsy.load(run)
-    if as_json:
-        say_json(found.to_dict())
-    else:
-        say(str(found))
+    say_result(Autopsy.load(run), as_json)

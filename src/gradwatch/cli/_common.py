@@ -1,4 +1,4 @@
-"""What several commands have in common: options, arguments, how they print."""
+"""Options, arguments, printing and errors that several commands share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Command(click.Command):
-    """A command that knows `--debug` as well: people put it last."""
+    """A command that takes `--debug` too, which is usually put last."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -33,6 +33,17 @@ class Command(click.Command):
         )
 
 
+def options(*each: Callable[[Any], Any]) -> Callable[[Function], Function]:
+    """Returns several options and arguments as one decorator, in the order given."""
+
+    def add(function: Function) -> Function:
+        for option in reversed(each):
+            function = option(function)
+        return function
+
+    return add
+
+
 def _debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value:
         ctx.find_root().params["debug"] = True
@@ -41,7 +52,7 @@ def _debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 run_argument = click.argument("run", type=click.Path(), shell_complete=runs)
 
 json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON, for a script."
+    "--json", "as_json", is_flag=True, help="Print JSON, for scripts."
 )
 
 
@@ -56,19 +67,27 @@ def say(thing: Any) -> None:
 
 
 def is_terminal() -> bool:
-    """Whether somebody is looking."""
+    """Returns whether the output goes to a terminal."""
     return bool(getattr(sys.stdout, "isatty", lambda: False)())
 
 
+def say_result(result: Any, as_json: bool) -> None:
+    """Prints a result as `say` does, or its `to_dict()` as JSON."""
+    if as_json:
+        say_json(result.to_dict())
+    else:
+        say(result)
+
+
 def say_json(thing: Any) -> None:
-    """Prints JSON that every parser takes: NaN and infinities are words in it."""
+    """Prints JSON that every parser takes: NaN and infinities are strings in it."""
     from ..show.charts import plain
 
     click.echo(json.dumps(plain(thing), allow_nan=False, ensure_ascii=False))
 
 
-def require_place(option: str, path: str | None) -> None:
-    """Requires that a file can be made, before a model is run for it."""
+def require_directory(option: str, path: str | None) -> None:
+    """Requires that the directory of a file exists, before a model is run for it."""
     above = os.path.dirname(path or "")
     if above and not os.path.isdir(above):
         raise GradwatchError(
@@ -90,18 +109,18 @@ _OPTIONS_OF_RUNS = {
 }
 
 
-def in_options(text: str, words: Mapping[str, str] = _OPTIONS_OF_RUNS) -> str:
-    """Returns an error's text, with the options for arguments of Python."""
-    for argument, option in words.items():
+def in_options(text: str, names: Mapping[str, str] = _OPTIONS_OF_RUNS) -> str:
+    """Returns the text of an error, with options in place of Python's arguments."""
+    for argument, option in names.items():
         text = text.replace(f"`{argument}`", f"`{option}`")
     return text
 
 
 @contextlib.contextmanager
-def told(ctx: click.Context, doing: str) -> Iterator[None]:
-    """What others raise (a model, Keras, a framework) becomes one sentence, too.
+def one_sentence(ctx: click.Context, doing: str) -> Iterator[None]:
+    """Turns whatever a model, Keras or a framework raises into one sentence.
 
-    Our own errors speak of arguments of Python; here they are options.
+    Our own errors name arguments of Python; here these become options.
     """
     try:
         yield
@@ -120,6 +139,6 @@ def told(ctx: click.Context, doing: str) -> Iterator[None]:
 
 
 def _short(error: Exception) -> str:
-    """Returns the first lines of what was raised: frameworks print whole graphs."""
+    """Returns the first lines of a message: frameworks print whole graphs."""
     text = " ".join(str(error).split("\n\n")[0].split())
     return text if len(text) <= 400 else f"{text[:400]} …"

@@ -1,19 +1,19 @@
-"""What a shell may offer when a key is pressed: found without Keras, in a moment."""
+"""Completions for the shell, found without Keras and at once."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import zipfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
-_MOST = 500  # directories that are looked into: a key was pressed, and somebody waits
-_SUFFIX = ".gradwatch"  # of the event files that are ours
+_MOST = 500  # directories that are searched, so that the shell answers at once
+_SUFFIX = ".gradwatch"  # of our event files
 
 
 def runs(
@@ -21,51 +21,38 @@ def runs(
 ) -> list[CompletionItem]:
     """Offers the directories of runs, and where there are none, directories."""
     del ctx, param
-    found = [CompletionItem(path) for path in _runs(incomplete)]
-    return found or [CompletionItem(incomplete, type="dir")]
+    items = [CompletionItem(path) for path in _runs(incomplete)]
+    return items or [CompletionItem(incomplete, type="dir")]
 
 
 def _runs(incomplete: str) -> Iterator[str]:
+    """Yields the runs below a directory, at most three levels down."""
     head, tail = os.path.split(incomplete)
-    looked = 0
-    todo = [
-        path
-        for path in _directories(Path(head or "."))
-        if path.name.startswith(tail) and (tail or not path.name.startswith("."))
-    ]
-    depth = dict.fromkeys(todo, 0)
-    while todo and looked < _MOST:
-        path = todo.pop(0)
-        looked += 1
-        inside = _names(path)
-        if any(name.endswith(_SUFFIX) and "tfevents" in name for name in inside):
-            yield str(path) if head else str(path).removeprefix("./")
-        elif depth[path] < 2:
-            for below in _directories(path):
-                depth[below] = depth[path] + 1
-                todo.append(below)
-
-
-def _names(path: Path) -> list[str]:
-    try:
-        return os.listdir(path)
-    except OSError:
-        return []
-
-
-def _directories(path: Path) -> list[Path]:
-    return sorted(p for name in _names(path) if (p := path / name).is_dir())
+    walk = os.walk(head or ".", followlinks=True)
+    for path, below, files in itertools.islice(walk, _MOST):
+        below.sort()
+        inner = os.path.relpath(path, head or ".")
+        depth = inner.count(os.sep) + 1
+        if inner == ".":
+            hidden = () if tail else (".",)
+            below[:] = [n for n in below if n.startswith(tail)]
+            below[:] = [n for n in below if not n.startswith(hidden)]
+        elif any("tfevents" in name and name.endswith(_SUFFIX) for name in files):
+            yield os.path.join(head, inner)
+            below.clear()
+        elif depth == 3:
+            below.clear()
 
 
 def layers(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Offers the layers of the model that was named, as its file lists them."""
+    """Offers the layers of the model, as its file lists them."""
     del param
     try:
-        # The model is among what is left over where an option waits for its value.
-        given = [ctx.params.get("model"), *ctx.args]
-        path = next(str(word) for word in given if str(word).endswith(".keras"))
+        # The model is still among the arguments while an option waits for its value.
+        arguments = map(str, [ctx.params.get("model"), *ctx.args])
+        path = next(text for text in arguments if text.endswith(".keras"))
         with zipfile.ZipFile(path) as file:
             config = json.loads(file.read("config.json"))
         names = list(_layers(config, ""))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
 from .._errors import GradwatchError, counted, quoted
-from ._common import Function
+from ._common import options
 
 _LABELS = "y:"
 _RESERVED = ("y", "sample_weight")
@@ -20,10 +20,10 @@ _RESERVED = ("y", "sample_weight")
 
 @dataclass(frozen=True)
 class Batch:
-    """What a model is run on.
+    """A batch of examples.
 
     Attributes:
-        x: As the model takes it.
+        x: The inputs, in the structure that the model takes.
         y: The labels, or None.
         sample_weight: One number for each example, or None.
     """
@@ -33,27 +33,23 @@ class Batch:
     sample_weight: Any = None
 
 
-def data_options(function: Function) -> Function:
-    """Adds `--data` and `--rows`."""
-    for add in (
-        click.option(
-            "--rows",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="Use the first N examples only.",
-        ),
-        click.option(
-            "--data",
-            required=True,
-            type=click.Path(),
-            metavar="FILE",
-            help="The batch: an .npz with x and y (or an array for each input by its "
-            "name, and y; y:NAME for each of several outputs; sample_weight), or an "
-            ".npy with x. Make one with numpy.savez('batch.npz', x=x, y=y).",
-        ),
-    ):
-        function = add(function)
-    return function
+data_options = options(
+    click.option(
+        "--data",
+        required=True,
+        type=click.Path(),
+        metavar="FILE",
+        help="The batch: an .npz with x and y (or an array for each input by its name, "
+        "and y; y:NAME for each of several outputs; sample_weight), or an .npy with x. "
+        "Make one with numpy.savez('batch.npz', x=x, y=y).",
+    ),
+    click.option(
+        "--rows",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Use only the first N examples.",
+    ),
+)
 
 
 def read(path: str, rows: int | None = None) -> dict[str, np.ndarray]:
@@ -65,10 +61,10 @@ def read(path: str, rows: int | None = None) -> dict[str, np.ndarray]:
     arrays = _arrays(path)
     lengths = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{name!r} has {n:,}" for name, n in lengths.items())
+        each = ", ".join(f"{name!r} has {n:,}" for name, n in lengths.items())
         raise GradwatchError(
             "`--data` must hold as many examples in each array. Received: "
-            f"{path!r}, where {told}. Cut them to one length."
+            f"{path!r}, where {each}. Cut them to one length."
         )
     return {name: array[:rows] for name, array in arrays.items()}
 
@@ -90,21 +86,20 @@ def _is_label(name: str) -> bool:
 
 
 def _arrays(path: str) -> dict[str, np.ndarray]:
-    place = Path(path)
-    if place.is_dir() or not place.exists():
-        what = "a directory" if place.is_dir() else "which does not exist"
+    if os.path.isdir(path) or not os.path.exists(path):
+        what = "a directory" if os.path.isdir(path) else "which does not exist"
         raise GradwatchError(
             f"`--data` must be an .npz or .npy file. Received: {path!r}, {what}. Make "
             "one with `numpy.savez('batch.npz', x=x, y=y)`."
         )
     try:
         # Without pickles: a file of data must not run code.
-        found = np.load(path, allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return {"x": found}
-        with found:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return {"x": loaded}
+        with loaded:
             # Any other zip file, such as a model, opens as well: it holds bytes.
-            arrays = {name: found[name] for name in found.files}
+            arrays = {name: loaded[name] for name in loaded.files}
             if not all(isinstance(array, np.ndarray) for array in arrays.values()):
                 raise ValueError("not arrays")
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
@@ -126,7 +121,10 @@ def _inputs(path: str, own: Mapping[str, np.ndarray], model: Any) -> Any:
     expected = _expected(model)
     if expected is None:  # a model of its own class: only it knows what it takes
         return own["x"] if set(own) == {"x"} else dict(own)
-    takes = {tensor.name: tuple(tensor.shape) for tensor in _flat(expected)}
+    import keras
+
+    tensors = keras.tree.flatten(expected)
+    takes = {tensor.name: tuple(tensor.shape) for tensor in tensors}
     if len(takes) == 1 and set(own) == {"x"}:
         own = {next(iter(takes)): own["x"]}
         shown = "x"
@@ -135,8 +133,6 @@ def _inputs(path: str, own: Mapping[str, np.ndarray], model: Any) -> Any:
         _require_names(path, own, takes)
     for name, shape in takes.items():
         _require_shape(path, shown or name, own[name], shape)
-    import keras
-
     return keras.tree.map_structure(lambda tensor: own[tensor.name], expected)
 
 
@@ -150,13 +146,6 @@ def _expected(model: Any) -> Any:
         return model.input
     except (AttributeError, ValueError):
         return None
-
-
-def _flat(structure: Any) -> list[Any]:
-    import keras
-
-    found: list[Any] = keras.tree.flatten(structure)
-    return found
 
 
 def _require_names(

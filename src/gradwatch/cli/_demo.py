@@ -20,9 +20,9 @@ from ._model import backend_option, import_keras
     type=click.Path(path_type=Path),
     default=Path("gradwatch-demo"),
     show_default=True,
-    help="Where runs, report and pictures go: a directory of its own.",
+    help="Directory for the runs, the report and the pictures.",
 )
-@click.option("--quick", is_flag=True, help="A few steps only, for a test.")
+@click.option("--quick", is_flag=True, help="Train for a few steps only, as a test.")
 @backend_option
 def command(out: Path, quick: bool, backend: str | None) -> None:
     """Plant a fault in a network, and see it found and repaired.
@@ -35,10 +35,10 @@ def command(out: Path, quick: bool, backend: str | None) -> None:
       gradwatch demo --out demo
       gradwatch demo --backend jax --out demo-on-jax
     """  # noqa: D301 - click reads the backspace
-    # What is set here must be set before Keras is imported.
+    # These must be set before Keras is imported.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-    if sys.stderr.isatty():  # nobody likes to look at nothing
+    if sys.stderr.isatty():
         click.echo("Loading Keras takes a few seconds …", err=True)
     with _native_notes_hidden():
         import_keras(backend)
@@ -54,10 +54,10 @@ def command(out: Path, quick: bool, backend: str | None) -> None:
 
 @contextlib.contextmanager
 def _native_notes_hidden() -> Iterator[None]:
-    """TensorFlow writes start-up notes to file 2, whatever it is told.
+    """Hides what TensorFlow writes to file descriptor 2 on start-up.
 
-    Keras loads it for other backends too, later on. Python's own messages keep their
-    way to the screen.
+    No setting of TensorFlow hides all of it, and Keras loads it for other backends too,
+    later on. Python's own messages still reach the screen.
     """
     sys.stderr.flush()
     kept, nowhere, python = os.dup(2), os.open(os.devnull, os.O_WRONLY), sys.stderr

@@ -16,8 +16,8 @@ def _symptoms(
 
     del ctx, param
     return [
-        CompletionItem(name, help=words)
-        for name, words in SYMPTOMS.items()
+        CompletionItem(name, help=text)
+        for name, text in SYMPTOMS.items()
         if name.startswith(incomplete)
     ]
 
@@ -30,7 +30,7 @@ def _symptoms(
     multiple=True,
     metavar="SYMPTOM",
     shell_complete=_symptoms,
-    help="A symptom that is known and accepted; may be given again.",
+    help="Symptom that is known and accepted. May be repeated.",
 )
 @click.pass_context
 def command(
@@ -51,15 +51,13 @@ def command(
 
     require_symptoms(ignore, "--ignore")
     opened = open_run(run)
-    found = [f for f in find(opened) if f.symptom not in ignore]
+    findings = [f for f in find(opened) if f.symptom not in ignore]
     if as_json:
-        say_json([finding.to_dict() for finding in found])
-    elif found:
-        say("\n\n".join(str(finding) for finding in found))
+        say_json([finding.to_dict() for finding in findings])
+    elif findings:
+        say("\n\n".join(str(finding) for finding in findings))
     else:
         steps = counted(len(opened.steps), "recorded step")
-        found_none = (
-            f"Nothing is wrong in {steps} of {run}." if len(opened.steps) else ""
-        )
-        say(" ".join(words for words in (found_none, why_incomplete(opened)) if words))
-    ctx.exit(1 if found else 0)
+        healthy = f"Nothing is wrong in {steps} of {run}. "
+        say(f"{healthy if len(opened.steps) else ''}{why_incomplete(opened)}".strip())
+    ctx.exit(1 if findings else 0)

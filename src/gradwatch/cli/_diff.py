@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ._common import Command, json_option, say, say_json
+from ._common import Command, json_option, say_result
 from ._complete import runs
 
 
@@ -13,14 +13,14 @@ from ._complete import runs
 @click.argument("b", type=click.Path(), shell_complete=runs, metavar="RUN")
 @json_option
 @click.option(
-    "--exit-code", is_flag=True, help="End with status 1 if anything differs."
+    "--exit-code", is_flag=True, help="Exit with status 1 if the runs differ."
 )
 @click.pass_context
 def command(ctx: click.Context, a: str, b: str, as_json: bool, exit_code: bool) -> None:
     """Print what differs between two runs.
 
-    What was trained, the norms of each layer at the steps that both recorded, and what
-    was found in one of them only.
+    The facts of the trainings, the norms of each layer at the steps that both recorded,
+    and the findings of only one of them.
 
     \b
     Examples:
@@ -31,9 +31,6 @@ def command(ctx: click.Context, a: str, b: str, as_json: bool, exit_code: bool) 
     from ..run import open_run
     from ..show.diff import compare
 
-    found = compare(open_run(a), open_run(b))
-    if as_json:
-        say_json(found.to_dict())
-    else:
-        say(found)
-    ctx.exit(1 if exit_code and not found.same else 0)
+    difference = compare(open_run(a), open_run(b))
+    say_result(difference, as_json)
+    ctx.exit(1 if exit_code and not difference.same else 0)

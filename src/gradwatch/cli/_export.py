@@ -16,12 +16,12 @@ from ._common import Command, run_argument
     required=True,
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="The file: .csv, .json or .parquet.",
+    help="Output file: .csv, .json or .parquet.",
 )
 def command(run: str, output: str) -> None:
     """Write the numbers of a run into a file for other tools.
 
-    One line for each recorded step and name. What was not measured is empty. Parquet
+    One row for each recorded step and name. What was not measured is empty. Parquet
     needs pip install "gradwatch[pandas]".
 
     \b
@@ -36,11 +36,9 @@ def command(run: str, output: str) -> None:
     try:
         opened.export(output)
     except OSError as error:
-        # The file is made beside its place first, under a name that nobody gave.
+        # The draft beside it was refused, whose name the user has never seen.
         error.filename = output
         raise
-    lines = sum(len(record.layout) for record in opened.records())
-    click.echo(
-        f"Wrote {output}: {counted(lines, 'line')} of "
-        f"{counted(len(opened.steps), 'step')}."
-    )
+    rows = sum(chunk.count * len(chunk.layout) for chunk in opened.store.chunks)
+    steps = counted(len(opened.steps), "step")
+    click.echo(f"Wrote {output}: {counted(rows, 'row')} of {steps}.")

@@ -7,25 +7,25 @@ from typing import Any
 import click
 
 from .._errors import GradwatchError
-from ._common import Command, json_option, require_place, say, say_json, told
+from ._common import Command, json_option, one_sentence, require_directory, say_result
 from ._data import batch_for, data_options, read
 from ._model import load, model_options
-from ._words import as_target, as_wrt, target_option, wrt_option
+from ._targets import as_target, as_wrt, target_option, wrt_option
 
 
 @click.command("inspect", cls=Command)
 @model_options
 @data_options
-@target_option("the loss that the model was compiled with")
+@target_option("Default: the compiled loss.")
 @wrt_option
 @click.option(
     "--training/--inference",
     default=None,
-    help="The mode of the forward pass. Without: training for a loss, as in fit; "
-    "inference for anything else.",
+    help="Mode of the forward pass (default: training for a loss, as in fit, and "
+    "otherwise inference).",
 )
 @click.option("--plot", type=click.Path(dir_okay=False), metavar="FILE",
-              help="Draw the gradient flow into a .png, .svg or .pdf.")  # fmt: skip
+              help="Draw the gradient flow to a .png, .svg or .pdf file.")  # fmt: skip
 @json_option
 @click.pass_context
 def command(  # noqa: PLR0913 - what is asked of one batch of one model
@@ -52,31 +52,28 @@ def command(  # noqa: PLR0913 - what is asked of one batch of one model
           --wrt 'activations:conv*' --wrt inputs
       gradwatch inspect model.keras --data batch.npz --json
     """  # noqa: D301 - click reads the backspace
-    require_place("--plot", plot)
+    require_directory("--plot", plot)
     arrays = read(data, rows)
     loaded = load(ctx, model, **how)
     from ..inspect import gradients
 
     batch = batch_for(loaded, data, arrays)
-    chosen = as_target(target, batch.sample_weight)
+    differentiated = as_target(target, batch.sample_weight)
+    _require_labels(loaded, differentiated, batch.y, data)
     selected = as_wrt(wrt)
-    _require_labels(loaded, chosen, batch.y, data)
-    with told(ctx, "Running the model"):
-        found = gradients(
+    with one_sentence(ctx, "Running the model"):
+        result = gradients(
             loaded,
             batch.x,
             # A file of x and y is for every target, also for one without labels.
             batch.y if target in (None, "loss") else None,
-            target=chosen,
+            target=differentiated,
             wrt=selected,
             training=training,
         )
     if plot is not None:
-        save_figure(ctx, found, plot)
-    if as_json:
-        say_json(found.to_dict())
-    else:
-        say(found)
+        save_figure(ctx, result, plot)
+    say_result(result, as_json)
 
 
 def _require_labels(model: Any, target: Any, y: Any, data: str) -> None:
@@ -96,6 +93,6 @@ def save_figure(ctx: click.Context, result: Any, path: str) -> None:
         figure = result.plot()
     except ImportError as error:  # it names the extra
         raise GradwatchError(str(error)) from None
-    with told(ctx, f"Drawing into {path!r}"):
+    with one_sentence(ctx, f"Drawing into {path!r}"):
         figure.savefig(path, bbox_inches="tight")
     click.echo(f"Wrote {path}.", err=True)

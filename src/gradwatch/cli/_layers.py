@@ -29,8 +29,8 @@ def command(ctx: click.Context, /, *, model: str, as_json: bool, **how: Any) -> 
     loaded = load(ctx, model, **how)
     from ..inspect import layers
 
-    found = layers(loaded)
+    listed = layers(loaded)
     if as_json:
-        say_json({"model": found.name, "layers": [asdict(i) for i in found.infos]})
+        say_json({"model": listed.name, "layers": [asdict(i) for i in listed.infos]})
     else:
-        say(str(found))
+        say(str(listed))

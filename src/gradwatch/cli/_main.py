@@ -1,6 +1,6 @@
-"""The command `gradwatch`, and what is common to all that it can do.
+"""The command `gradwatch`: finding its commands, and turning errors into one sentence.
 
-click: it makes the help, the completion of shells and the tests' runner from plain
+click makes the help, the shell completion and the runner of the tests from plain
 functions, without reading their annotations, and has no dependencies of its own.
 """
 
@@ -66,34 +66,34 @@ class Commands(click.Group):
         except (GradwatchError, OSError) as error:
             if ctx.params.get("debug"):
                 raise
-            raise Refused(in_options(_in_words(error))) from None
+            raise Refused(in_options(_message(error))) from None
 
 
-def _in_words(error: Exception) -> str:
-    """Returns what the system refused as rule, what was received, and way out."""
-    if isinstance(error, OSError) and error.strerror and not error.filename:
+def _message(error: Exception) -> str:
+    """Returns the text of an error; of a system's error the rule and the way out."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    if not error.filename:
         return (
-            "What is written must have a place that takes it. Received: "
-            f"{error.strerror}. Make room, or name another place."
+            f"The output must be writable. Received: {error.strerror}. Make room, or "
+            "write to another file."
         )
-    if isinstance(error, OSError) and error.filename and error.strerror:
-        name = os.fsdecode(error.filename)
-        return (
-            "A file must be where the system lets it be read and written. Received: "
-            f"{name!r}: {error.strerror}. Name another place, or see to its rights."
-        )
-    return str(error)
+    return (
+        "A file must be readable and writable. Received: "
+        f"{os.fsdecode(error.filename)!r}: {error.strerror}. Choose another path, or "
+        "change its permissions."
+    )
 
 
 class Refused(click.ClickException):
-    """Something that a user gave cannot be used."""
+    """An argument cannot be used."""
 
     exit_code = 2
 
 
 @contextlib.contextmanager
 def _warnings_in_a_line() -> Iterator[None]:
-    """A warning is a line for people: not where in our files it was given."""
+    """Prints a warning as one line, without the file and line that gave it."""
 
     def show(message: Any, *_: Any, **__: Any) -> None:
         click.echo(f"Warning: {message}", err=True)
@@ -118,7 +118,7 @@ def main(debug: bool) -> None:
       gradwatch report runs/a runs/b -o report.html     a page to look at and to send
       gradwatch COMMAND --help                          examples of each command
 
-    The exit status is 2 when something cannot be used, with one sentence why.
+    The exit status is 2 if an argument cannot be used, with one sentence why.
 
     Completion in bash: eval "$(_GRADWATCH_COMPLETE=bash_source gradwatch)"; in zsh the
     same with zsh_source; in fish: _GRADWATCH_COMPLETE=fish_source gradwatch | source

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from .._errors import GradwatchError, quoted
-from ._common import Function, told
+from ._common import one_sentence, options
 
 BACKENDS = ("tensorflow", "jax", "torch")
 _SAFE = ("safe_mode", "unsafe_deserialization")
@@ -23,34 +23,29 @@ _SAFE = ("safe_mode", "unsafe_deserialization")
 backend_option = click.option(
     "--backend",
     type=click.Choice(BACKENDS),
-    help="The framework that Keras runs on; without, KERAS_BACKEND or Keras's own "
-    "setting says it.",
+    help="Keras backend (default: KERAS_BACKEND, or the configuration of Keras).",
 )
 
-
-def model_options(function: Function) -> Function:
-    """Adds the argument MODEL and the options of loading it."""
-    for add in (
-        click.option(
-            "--import",
-            "modules",
-            multiple=True,
-            metavar="MODULE",
-            help="A Python module to import first, which registers layers of your own; "
-            "may be given again.",
-        ),
-        click.option(
-            "--unsafe-load",
-            is_flag=True,
-            help="Turn off Keras's safe mode. This allows the file to run any code "
-            "that is stored in it, such as that of Lambda layers, on this machine, "
-            "with your rights. Only for files of people you trust.",
-        ),
-        backend_option,
-        click.argument("model", type=click.Path()),
-    ):
-        function = add(function)
-    return function
+model_options = options(
+    click.argument("model", type=click.Path()),
+    backend_option,
+    click.option(
+        "--unsafe-load",
+        is_flag=True,
+        help="Turn off Keras's safe mode. This allows the file to run any code that is "
+        "stored in it, such as that of Lambda layers, on this machine, with your "
+        "rights. Only for files that you trust.",
+    ),
+    click.option(
+        "--import",
+        "modules",
+        multiple=True,
+        metavar="MODULE",
+        help="Python module to import first, which registers custom layers. May be "
+        "repeated.",
+    ),
+)
+"""The argument MODEL and the options of loading it."""
 
 
 def load(
@@ -74,23 +69,23 @@ def load(
     # The optimizer's state is of no use here, and often not in the file.
     warnings.filterwarnings("ignore", "Skipping variable loading for optimizer")
     try:
-        with told(ctx, f"Loading {path!r}"):
+        with one_sentence(ctx, f"Loading {path!r}"):
             return keras.models.load_model(path, safe_mode=not unsafe_load)
     except GradwatchError as error:
         raise _refused(path, str(error), unsafe_load, modules) from None
 
 
 def _require_file(path: str) -> None:
-    place, what = Path(path), ""
-    if not place.exists():
+    file, what = Path(path), ""
+    if not file.exists():
         what = "which does not exist"
-    elif place.is_dir():
+    elif file.is_dir():
         what = "which is a directory"
-    elif place.suffix != ".keras":
-        what = f"which ends in {place.suffix!r}" if place.suffix else "which has no end"
-    elif not zipfile.is_zipfile(place):
+    elif file.suffix != ".keras":
+        what = f"which ends in {file.suffix!r}" if file.suffix else "without a suffix"
+    elif not zipfile.is_zipfile(file):
         what = "which is not of that format"
-    elif "config.json" not in zipfile.ZipFile(place).namelist():
+    elif "config.json" not in zipfile.ZipFile(file).namelist():
         what = "which holds no model"
     if what:
         raise GradwatchError(
@@ -100,10 +95,10 @@ def _require_file(path: str) -> None:
 
 
 def import_keras(backend: str | None) -> Any:
-    """Imports Keras, with the backend set before; quietly."""
+    """Imports Keras quietly, on the backend that was asked for."""
     if backend is not None and "keras" not in sys.modules:
         os.environ["KERAS_BACKEND"] = backend
-    # TensorFlow tells of processors and drivers on each start, which helps nobody here.
+    # TensorFlow logs processors and drivers on each start.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
         import keras
@@ -125,9 +120,9 @@ def import_keras(backend: str | None) -> Any:
 
 def _import(ctx: click.Context, module: str) -> None:
     here = os.getcwd()
-    if here not in sys.path:  # a console script does not see where it is called
+    if here not in sys.path:  # a console script does not import from where it runs
         sys.path.insert(0, here)
-    with told(ctx, f"`--import {module}`"):
+    with one_sentence(ctx, f"`--import {module}`"):
         importlib.import_module(module)
 
 
@@ -137,8 +132,8 @@ def _refused(
     if any(word in why for word in _SAFE) and not unsafe:
         return GradwatchError(
             f"`MODEL` must load in Keras's safe mode. Received: {path!r}, which holds "
-            "code of its own, such as a Lambda layer. If you trust whoever made the "
-            "file, `--unsafe-load` allows it to run that code."
+            "code of its own, such as a Lambda layer. If you trust the file, "
+            "`--unsafe-load` allows it to run that code."
         )
     own = [] if modules else _own_classes(path)
     if own:
@@ -151,17 +146,17 @@ def _refused(
 
 
 def _own_classes(path: str) -> list[str]:
-    """Returns what a file names that is not of Keras."""
+    """Returns the registered names in a file that are not of Keras."""
     with zipfile.ZipFile(path) as file:
         todo = [json.loads(file.read("config.json"))]
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     while todo:
         part = todo.pop()
         if isinstance(part, dict):
-            named = part.get("registered_name")
-            if named and not str(part.get("module")).startswith("keras"):
-                found[str(named)] = None
+            name = part.get("registered_name")
+            if name and not str(part.get("module")).startswith("keras"):
+                names[str(name)] = None
             todo += part.values()
         elif isinstance(part, list):
             todo += part
-    return list(found)
+    return list(names)

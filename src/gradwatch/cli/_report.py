@@ -18,23 +18,23 @@ from ._complete import runs
     "--output",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Where to write it, - for the screen. Without: report.html for a page, the "
-    "screen for the rest.",
+    help="Output file, or - for the screen (default: report.html for HTML, and the "
+    "screen for md and json).",
 )
 @click.option(
     "--format",
     "kind",
     type=click.Choice(["html", "md", "json"]),
-    help="What it is. Without: what FILE ends in says it.",
+    help="Report format (default: the suffix of FILE).",
 )
-@click.option("--title", help="The heading; the names of the runs without.")
+@click.option("--title", help="Report heading (default: the run names).")
 def command(
     runs: tuple[str, ...], output: str | None, kind: str | None, title: str | None
 ) -> None:
     """Write a report of runs, to look at or to send.
 
-    What is wrong first, then pictures and numbers. A page of HTML is one file: it
-    opens from disk, and asks the network for nothing.
+    Findings come first, then pictures and numbers. An HTML report is a single file
+    that needs no network.
 
     \b
     Examples:

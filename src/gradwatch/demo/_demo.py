@@ -11,13 +11,13 @@ from rich.text import Text
 
 from .._errors import GradwatchError, counted
 from ..diagnose import Finding, diagnose
-from ..run import open_run
+from ..run import Run, open_run
 from ..show.report import write_report
 from ._explain import explain
 from ._train import build_network, train
 
 MARK = ".gradwatch-demo"
-"""The file that says that a directory is ours to write to again."""
+"""File that marks a directory as one that a demo wrote."""
 
 NAMES = ("faulty", "repaired")
 """The two runs."""
@@ -28,8 +28,8 @@ def run_demo(out: Path, console: Console, *, quick: bool = False) -> None:
 
     Args:
         out: The directory for runs, report and pictures.
-        console: Where to show it.
-        quick: Whether a few steps are enough, as for a test.
+        console: The console to print to.
+        quick: True to train for a few steps only, as a test.
 
     Raises:
         GradwatchError: If the directory holds what the demo did not write.
@@ -37,32 +37,34 @@ def run_demo(out: Path, console: Console, *, quick: bool = False) -> None:
     _prepare(out)
     keras.utils.set_random_seed(7)
     backend = keras.config.backend()
-    runs = {name: out / "runs" / name for name in NAMES}
+    right = "of 400 new pictures are right."
 
     _head(console, f"1. A network with a planted fault learns shapes ({backend})")
     model = build_network(faulty=True)
-    before = train(model, runs["faulty"], console, quick=quick)
-    console.print(f"\n{before:.0%} of 400 new pictures are right.")
+    score = train(model, out / "runs" / "faulty", console, quick=quick)
+    console.print(f"\n{score:.0%} {right}")
 
     _head(console, "2. What gradwatch found")
-    findings = diagnose(open_run(runs["faulty"]))
+    faulty = open_run(out / "runs" / "faulty")
+    findings = diagnose(faulty)
     for finding in findings:
         console.print(Text(f"{finding}\n"))
 
     _head(console, "3. The same network, repaired: GELU and He initialisation")
     model = build_network(faulty=False)
-    after = train(model, runs["repaired"], console, quick=quick)
-    console.print(f"\n{after:.0%} of 400 new pictures are right. {_healthy(runs)}")
+    score = train(model, out / "runs" / "repaired", console, quick=quick)
+    repaired = open_run(out / "runs" / "repaired")
+    console.print(f"\n{score:.0%} {right} {_verdict(repaired)}")
 
     _head(console, "4. Why it says what it says")
-    words, attribution = explain(model)
-    console.print(words)
+    explanation, attribution = explain(model)
+    console.print(explanation)
 
     _head(console, "5. Written")
-    report = write_report(list(runs.values()), out / "report.html")
+    report = write_report([faulty, repaired], out / "report.html")
     pictures = out / "pictures"
     try:
-        _draw(runs, findings, pictures)
+        _draw(faulty, repaired, findings, pictures)
         attribution.plot().savefig(pictures / "explained.png")
     except ImportError as error:  # matplotlib is an extra
         console.print(Text(str(error)))
@@ -78,7 +80,7 @@ def run_demo(out: Path, console: Console, *, quick: bool = False) -> None:
 
 
 def _prepare(out: Path) -> None:
-    """Makes the directory; what an earlier demo wrote there is taken away."""
+    """Makes the directory, and deletes the runs of an earlier demo in it."""
     if out.exists() and not out.is_dir():
         raise GradwatchError(
             f"`--out` must be a directory. Received: {str(out)!r}, which is a file. "
@@ -101,19 +103,22 @@ def _head(console: Console, text: str) -> None:
     console.rule(f"[bold]{text}", align="left", style="dim")
 
 
-def _healthy(runs: dict[str, Path]) -> str:
-    found = diagnose(open_run(runs["repaired"]))
-    if found:
-        return f"{counted(len(found), 'finding')}: {found[0].one_line()}"
+def _verdict(run: Run) -> str:
+    findings = diagnose(run)
+    if findings:
+        return f"{counted(len(findings), 'finding')}: {findings[0].one_line()}"
     return "Nothing is wrong with its gradients."
 
 
-def _draw(runs: dict[str, Path], findings: tuple[Finding, ...], pictures: Path) -> None:
-    """Draws what the runs and the first finding look like."""
-    for name, directory in runs.items():
-        run = open_run(directory)
+def _draw(
+    faulty: Run, repaired: Run, findings: tuple[Finding, ...], pictures: Path
+) -> None:
+    """Draws both runs, and the first finding."""
+    for name, run in zip(NAMES, (faulty, repaired), strict=True):
         run.plot("norm").savefig(pictures / f"norm-{name}.png")
         run.plot_flow().savefig(pictures / f"flow-{name}.png")
-    run.plot_histogram("dense_1/kernel").savefig(pictures / "histogram-repaired.png")
+    histogram = repaired.plot_histogram("dense_1/kernel")
+    histogram.savefig(pictures / "histogram-repaired.png")
     for finding in findings[:1]:
-        finding.plot().savefig(pictures / f"finding-{finding.symptom}.png")
+        figure = finding.plot(faulty)
+        figure.savefig(pictures / f"finding-{finding.symptom}.png")

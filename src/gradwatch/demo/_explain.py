@@ -12,16 +12,16 @@ from ._shapes import SHAPES, draw_shapes
 
 
 def explain(model: Any) -> tuple[str, Attribution]:
-    """Returns what drives the score of one picture, in words and in numbers."""
+    """Returns one prediction explained, as a sentence and as an attribution."""
     x, y = draw_shapes(40, seed=2)
     one = int(np.flatnonzero(y == SHAPES.index("triangle"))[0])
     shape = int(y[one])
-    found = integrated_gradients(model, x[one : one + 1], class_score(shape))
-    weight = np.abs(found.values[0, ..., 0])
+    attribution = integrated_gradients(model, x[one : one + 1], class_score(shape))
+    weight = np.abs(attribution.values[0, ..., 0])
     ink = x[one, ..., 0] > 0.35
     share, area = weight[ink].sum() / weight.sum(), ink.mean()
-    words = (
+    text = (
         f"A picture of a {SHAPES[shape]}: {share:.0%} of what drives its score lies on "
         f"the drawn line, which is {area:.0%} of the picture."
     )
-    return words, found
+    return text, attribution

@@ -1,4 +1,4 @@
-"""Rows become a run on disk, and a run on disk becomes series of numbers."""
+"""Runs: writing records to disk, and reading them back as series of numbers."""
 
 from ._codec import FINDINGS as FINDINGS
 from ._codec import Counts as Counts
@@ -6,15 +6,16 @@ from ._codec import Decoded as Decoded
 from ._codec import meta_of as meta_of
 from ._error import RunError as RunError
 from ._images import ImageWriter as ImageWriter
-from ._layout import KINDS as KINDS
-from ._layout import TOTALS as TOTALS
-from ._layout import Layout as Layout
-from ._layout import Record as Record
-from ._numbers import numbers as numbers
+from ._native import numbers as numbers
 from ._reader import Reader as Reader
 from ._run import Run as Run
 from ._run import Source as Source
 from ._run import open_run as open_run
+from ._schema import KINDS as KINDS
+from ._schema import TOTALS as TOTALS
+from ._schema import Layout as Layout
+from ._schema import Record as Record
+from ._schema import standard_error_of as standard_error_of
 from ._series import Series as Series
 from ._series import Totals as Totals
 from ._sinks import MlflowSink as MlflowSink

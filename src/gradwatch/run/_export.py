@@ -8,56 +8,43 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..summarise import COLUMNS
-from ._codec import FORMAT, dumps
+from ._codec import dumps
 from ._error import RunError, missing
-from ._layout import TOTALS
-from ._series import Column, Totals, ratio
-from ._store import Chunk, Store, masked
+from ._schema import FORMAT
+from ._series import Totals, masked, ratio
+from ._store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True)
-class Long:
-    """One line for each step and name: by step, then along the depth of the model."""
-
-    step: NDArray[np.int64]
-    name: NDArray[np.object_]
-    kind: NDArray[np.object_]
-    columns: Mapping[str, Column]
+Table = dict[str, Any]
+"""Columns by name: step, name and kind, then masked arrays."""
 
 
-def long(store: Store) -> Long:
-    """Returns all numbers of a run as one table."""
+def long(store: Store) -> Table:
+    """Returns all numbers as one table: by step, then along the depth of the model."""
     chunks = store.chunks
     steps = [np.repeat(c.steps[: c.count], len(c.layout)) for c in chunks]
-    names = [np.tile(_objects(c.layout.names), c.count) for c in chunks]
-    kinds = [np.tile(_objects(c.layout.kinds), c.count) for c in chunks]
+    names = [np.tile(np.array(c.layout.names, object), c.count) for c in chunks]
+    kinds = [np.tile(np.array(c.layout.kinds, object), c.count) for c in chunks]
     columns = {
-        name: masked(np.concatenate([np.empty(0), *(_flat(c, name) for c in chunks)]))
-        for name in COLUMNS
+        name: masked(np.concatenate([[], *(c.column(name).ravel() for c in chunks)]))
+        for name in store.columns
     }
-    columns["update_ratio"] = ratio(columns["update_norm"], columns["weight_norm"])
-    return Long(
-        np.concatenate([np.empty(0, np.int64), *steps]),
-        np.concatenate([_objects(()), *names]),
-        np.concatenate([_objects(()), *kinds]),
-        columns,
-    )
-
-
-def _flat(chunk: Chunk, name: str) -> NDArray[np.float64]:
-    return chunk.column(name).ravel()
+    return {
+        "step": np.concatenate([np.empty(0, np.int64), *steps]),
+        "name": np.concatenate([np.empty(0, object), *names]),
+        "kind": np.concatenate([np.empty(0, object), *kinds]),
+        **columns,
+        "update_ratio": ratio(columns["update_norm"], columns["weight_norm"]),
+    }
 
 
 def to_pandas(store: Store) -> pd.DataFrame:
@@ -67,19 +54,18 @@ def to_pandas(store: Store) -> pd.DataFrame:
     except ImportError:
         raise missing("pandas", "pandas", "`to_pandas`") from None
     table = long(store)
-    columns: dict[str, Any] = {
-        "step": table.step,
-        "name": pd.Categorical(table.name, categories=_unique(table.name)),
-        "kind": pd.Categorical(table.kind, categories=_unique(table.kind)),
-    }
-    for name, column in table.columns.items():
-        mask = np.ma.getmaskarray(column)
-        columns[name] = pd.arrays.FloatingArray(column.data.copy(), mask.copy())
-    return pd.DataFrame(columns)
+    for name, column in table.items():
+        if name in ("name", "kind"):
+            categories = list(dict.fromkeys(column.tolist()))
+            table[name] = pd.Categorical(column, categories=categories)
+        elif isinstance(column, np.ma.MaskedArray):
+            mask = np.ma.getmaskarray(column)
+            table[name] = pd.arrays.FloatingArray(column.data.copy(), mask.copy())
+    return pd.DataFrame(table)
 
 
 def export(path: Path, store: Store, totals: Totals, rest: Mapping[str, Any]) -> None:
-    """Writes a run to a file whose kind its suffix says."""
+    """Writes a run to a file, in the format that its suffix names."""
     suffix = path.suffix.lower()
     if suffix not in (".csv", ".json", ".parquet"):
         raise RunError(
@@ -103,7 +89,7 @@ def export(path: Path, store: Store, totals: Totals, rest: Mapping[str, Any]) ->
 
 @contextlib.contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
-    """Gives a file to write to, which takes the place of `path` when all went well."""
+    """Yields a draft to write to, which replaces `path` if nothing is raised."""
     handle, name = tempfile.mkstemp(
         dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix
     )
@@ -120,22 +106,20 @@ def _replacing(path: Path) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
-def _to_csv(path: Path, table: Long) -> None:
+def _to_csv(path: Path, table: Table) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["step", "name", "kind", *table.columns])
-        writer.writerows(_lines(table))
+        writer.writerow(table)
+        writer.writerows(_rows(table))
 
 
-def _to_json(path: Path, table: Long, totals: Totals, rest: Mapping[str, Any]) -> None:
-    heads = ["step", "name", "kind", *table.columns]
-    names = [*TOTALS, "update_ratio"]
-    columns = [_words(getattr(totals, name)) for name in names]
-    lines = zip(totals.steps.tolist(), *columns, strict=True)
+def _to_json(path: Path, table: Table, totals: Totals, rest: Mapping[str, Any]) -> None:
+    steps = {"step": totals.steps, **totals.columns}
+    steps["update_ratio"] = totals.update_ratio
     whole = {
         "format": FORMAT,
-        "totals": [dict(zip(["step", *names], line, strict=True)) for line in lines],
-        "rows": [dict(zip(heads, line, strict=True)) for line in _lines(table)],
+        "totals": [dict(zip(steps, row, strict=True)) for row in _rows(steps)],
+        "rows": [dict(zip(table, row, strict=True)) for row in _rows(table)],
         # By way of our own JSON, for what findings and notes may hold.
         **_valid(json.loads(dumps(rest))),
     }
@@ -143,35 +127,28 @@ def _to_json(path: Path, table: Long, totals: Totals, rest: Mapping[str, Any]) -
         json.dump(whole, file, allow_nan=False)
 
 
-def _to_parquet(path: Path, table: Long) -> None:
+def _to_parquet(path: Path, table: Table) -> None:
     try:
         import pyarrow as pa
         from pyarrow import parquet
     except ImportError:
         raise missing("pyarrow", "pandas", "A .parquet file") from None
-    columns = {
-        "step": pa.array(table.step),
-        "name": pa.array(table.name.tolist(), pa.string()).dictionary_encode(),
-        "kind": pa.array(table.kind.tolist(), pa.string()).dictionary_encode(),
-    }
-    for name, column in table.columns.items():
-        columns[name] = pa.array(column.data, mask=np.ma.getmaskarray(column))
+    columns = {}
+    for name, column in table.items():
+        columns[name] = pa.array(np.ma.getdata(column), mask=np.ma.getmaskarray(column))
+        if name in ("name", "kind"):
+            columns[name] = columns[name].cast(pa.string()).dictionary_encode()
     parquet.write_table(pa.table(columns), path)
 
 
-def _lines(table: Long) -> Iterator[tuple[Any, ...]]:
-    columns = [_words(column) for column in table.columns.values()]
-    ids = (table.step.tolist(), table.name.tolist(), table.kind.tolist())
-    return zip(*ids, *columns, strict=True)
-
-
-def _words(column: Column) -> list[Any]:
-    """Returns numbers, words for those that are none, and `None` where not measured."""
-    return [_valid(number) for number in column.tolist()]
+def _rows(table: Table) -> Iterator[tuple[Any, ...]]:
+    """Returns the rows of a table; `None` where nothing was measured."""
+    columns = [[_valid(cell) for cell in each.tolist()] for each in table.values()]
+    return zip(*columns, strict=True)
 
 
 def _valid(thing: Any) -> Any:
-    """Returns what JSON can say: NaN and infinities in words."""
+    """Returns what JSON can hold: NaN and infinities as strings."""
     if isinstance(thing, float) and not math.isfinite(thing):
         if math.isnan(thing):
             return "NaN"
@@ -181,11 +158,3 @@ def _valid(thing: Any) -> Any:
     if isinstance(thing, list):
         return [_valid(value) for value in thing]
     return thing
-
-
-def _objects(names: Sequence[str]) -> NDArray[np.object_]:
-    return np.array(names, object)
-
-
-def _unique(names: NDArray[np.object_]) -> list[str]:
-    return list(dict.fromkeys(names.tolist()))

@@ -1,4 +1,4 @@
-"""What TensorBoard shows of a run by itself, without our plugin."""
+"""The scalars, histograms and text that TensorBoard's standard tabs show of a run."""
 
 from __future__ import annotations
 
@@ -9,87 +9,132 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..summarise import LOWEST, OCTAVES
-from ._layout import Record
-from ._numbers import numbers
-from ._protos import protos
+from ..summarise import COLUMNS, LOWEST, OCTAVES, is_blank
+from ._event_file import doubles, protos, value
+from ._schema import Record
 
+_NORM = COLUMNS.index("norm")
+_SUFFIX = {"weight": "norm", "activation": "gradient_norm"}
 _WIDTH = math.log10(2.0)
 _TITLE = "log10_gradient"
 _DESCRIPTION = "log10 of the absolute gradient. Zeros are not in it."
 
-Make = Callable[[Record, set[str]], list[Any]]
-"""A record, and the tags that a file knows, to TensorBoard's values."""
-
 
 class Throttle:
-    """Lets a record through at most so often; the last one waits until it is asked for.
+    """Limits how often records become values; the newest one waits in between.
 
-    Attributes:
-        waits: The newest record that was not let through.
+    Args:
+        make: Makes the values of a record, given the tags that a file describes.
+        every_seconds: Seconds between two records.
+        histograms: True to pass over records without histograms.
     """
 
-    def __init__(self, make: Make, every_seconds: float) -> None:
+    def __init__(
+        self,
+        make: Callable[[Record, set[str]], list[Any]],
+        every_seconds: float,
+        *,
+        histograms: bool = False,
+    ) -> None:
         self.make = make
-        self.waits: Record | None = None
         self._every = every_seconds
+        self._histograms = histograms
+        self._waiting: Record | None = None
         self._at = float("-inf")
 
-    def is_due(self, now: float) -> bool:
-        """Tells whether a record waits, and has waited long enough."""
-        return self.waits is not None and now - self._at >= self._every
+    def offer(self, record: Record) -> None:
+        """Lets a record wait in place of the one before it."""
+        if self._waiting is not None and record.step <= self._waiting.step:
+            self._waiting = None  # The training went back: superseded.
+        if record.histograms is not None or not self._histograms:
+            self._waiting = record
+
+    def due(self, now: float | None) -> Record | None:
+        """Returns the waiting record if it is due by now; in any case without `now`."""
+        early = now is not None and now - self._at < self._every
+        return None if early else self._waiting
 
     def done(self, now: float) -> None:
         """Notes that the record which waited is on disk."""
-        self.waits, self._at = None, now
+        self._waiting, self._at = None, now
 
 
-def native_scalars(record: Record, told: set[str]) -> list[Any]:
+def numbers(record: Record) -> dict[str, float]:
+    """Returns the numbers of a step that other tools draw as curves, by name.
+
+    What was not measured is absent.
+
+    Example:
+    >>> from gradwatch.run import Layout, Record
+    >>> from gradwatch.summarise import COLUMNS, blank
+    >>> rows = blank((1, len(COLUMNS)))
+    >>> rows[0, COLUMNS.index("norm")] = 0.5
+    >>> layout = Layout(("conv1/kernel",), ("weight",), (9,))
+    >>> numbers(Record(0, layout, rows, None, {"global_norm": 0.5}))
+    {'gradients/global_norm': 0.5, 'conv1/kernel/norm': 0.5}
+    """
+    totals, layout = record.totals, record.layout
+    result = {}
+    if "global_norm" in totals:
+        result["gradients/global_norm"] = float(totals["global_norm"])
+    if "update_norm" in totals and totals.get("weight_norm", 0):
+        ratio = float(totals["update_norm"]) / float(totals["weight_norm"])
+        result["gradients/update_ratio"] = ratio
+    norms = record.rows[:, _NORM]
+    each = zip(layout.names, layout.kinds, norms.tolist(), is_blank(norms), strict=True)
+    for name, kind, norm, absent in each:
+        if kind in _SUFFIX and not absent:
+            result[f"{name}/{_SUFFIX[kind]}"] = norm
+    return result
+
+
+def native_scalars(record: Record, described: set[str]) -> list[Any]:
     """Returns the curves of the Scalars tab."""
-    del told  # They have no metadata.
+    del described  # They have no metadata.
     # Scalars of the first kind: TensorBoard reads them as those of today, and they cost
     # a fifth, in time and on disk.
-    make, found = protos().Value, numbers(record)
+    make, named = protos().Value, numbers(record)
     # NumPy rounds what is too large for a float32 to `inf`; protobuf may refuse it.
     with np.errstate(over="ignore"):
-        narrow = np.array(list(found.values()), np.float64).astype(np.float32).tolist()
+        narrow = np.array(list(named.values()), np.float64).astype(np.float32).tolist()
     return [
         make(tag=tag, simple_value=number)
-        for tag, number in zip(found, narrow, strict=True)
+        for tag, number in zip(named, narrow, strict=True)
     ]
 
 
 def native_text(text: str) -> Any:
-    """Returns what the Text tab shows of a finding."""
+    """Returns a finding for the Text tab."""
     p = protos()
+    # A scalar: of a vector the tab would make a table.
     tensor = p.Tensor(dtype=p.DT_STRING, string_val=[text.encode()])
-    value = p.Value(tag="findings", tensor=tensor)
-    value.metadata.plugin_data.plugin_name = "text"
-    value.metadata.data_class = p.DATA_CLASS_TENSOR
-    return value
+    return value("findings", tensor, "text")
 
 
-def native_histograms(record: Record, told: set[str]) -> list[Any]:
-    """Returns what the Histograms and Distributions tabs show of each weight.
+def native_histograms(record: Record, described: set[str]) -> list[Any]:
+    """Returns the histograms of each weight, for the Histograms and Distributions tabs.
 
     Args:
         record: The step to show.
-        told: Tags whose metadata the file holds already.
+        described: Tags whose metadata the file holds already.
     """
     if record.histograms is None:
         return []
     names, kinds = record.layout.names, record.layout.kinds
-    lines = [line for line, kind in enumerate(kinds) if kind == "weight"]
-    tags = [f"{names[line]}/{_TITLE}" for line in lines]
-    return [
-        _histogram(tag, bins, described=tag not in told)
-        for tag, bins in zip(tags, log10_bins(record.histograms[lines]), strict=True)
-        if bins is not None
-    ]
+    rows = [row for row, kind in enumerate(kinds) if kind == "weight"]
+    values = []
+    for row, bins in zip(rows, log10_bins(record.histograms[rows]), strict=True):
+        tag = f"{names[row]}/{_TITLE}"
+        if bins is not None and tag in described:
+            values.append(value(tag, doubles(bins)))
+        elif bins is not None:
+            about = {"summary_description": _DESCRIPTION}
+            values.append(value(tag, doubles(bins), "histograms", **about))
+    return values
 
 
 def log10_bins(counts: NDArray[np.integer]) -> list[NDArray[np.float64] | None]:
-    """Returns for each line `[k, 3]`: left edges, right edges and counts of log10|g|.
+    """Returns for each row `[k, 3]`: left edges, right edges and counts of log10|g|.
 
     One bin per octave, both signs together, from the first to the last that is used;
     `None` if none is. TensorBoard redraws every histogram in 30 bins of equal width: of
@@ -104,31 +149,12 @@ def log10_bins(counts: NDArray[np.integer]) -> list[NDArray[np.float64] | None]:
     # In 64 bits, in which the sum of both signs cannot run over.
     counts = counts.astype(np.int64)
     octaves = counts[:, OCTAVES:] + counts[:, OCTAVES - 1 :: -1]
-    lower = LOWEST + np.arange(OCTAVES)
-    bins = np.empty((*octaves.shape, 3))
-    bins[..., 0], bins[..., 1], bins[..., 2] = (
-        lower * _WIDTH,
-        (lower + 1) * _WIDTH,
-        octaves,
-    )
+    edges = _WIDTH * (LOWEST + np.arange(OCTAVES + 1) + np.zeros((len(counts), 1)))
+    bins = np.stack([edges[:, :-1], edges[:, 1:], octaves], axis=-1)
     used = octaves != 0
     first = used.argmax(axis=1)
     last = OCTAVES - used[:, ::-1].argmax(axis=1)
     return [
-        bins[line, first[line] : last[line]] if some else None
-        for line, some in enumerate(used.any(axis=1))
+        bins[row, first[row] : last[row]] if some else None
+        for row, some in enumerate(used.any(axis=1))
     ]
-
-
-def _histogram(tag: str, bins: NDArray[np.float64], *, described: bool) -> Any:
-    p = protos()
-    shape = p.Shape(dim=[p.Shape.Dim(size=len(bins)), p.Shape.Dim(size=3)])
-    tensor = p.Tensor(
-        dtype=p.DT_DOUBLE, tensor_shape=shape, tensor_content=bins.tobytes()
-    )
-    value = p.Value(tag=tag, tensor=tensor)
-    if described:
-        value.metadata.plugin_data.plugin_name = "histograms"
-        value.metadata.data_class = p.DATA_CLASS_TENSOR
-        value.metadata.summary_description = _DESCRIPTION
-    return value

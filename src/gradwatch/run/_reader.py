@@ -9,60 +9,32 @@ import os
 import time
 import warnings
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._errors import counted, quoted
-from ._codec import PLUGIN, Counts, Decoded, Meta, decode, metadata
+from ._codec import PLUGIN, Counts, Meta, decode, metadata
 from ._error import RunError
-from ._framing import OVERHEAD, TornError, unframe
-from ._protos import protos
+from ._event_file import TornError, protos, unframe
 from ._store import Store
 
-_SLICE = 16 * 2**20  # bytes that are read at once
+_BUFFER = 4 * 2**20  # bytes that are read at once
 _MARK = f"{PLUGIN}/".encode()
 _SMALL = 256  # bytes: an event that starts a session has no more
 
 
-class _Span(NamedTuple):
-    """The bytes of a record in its file."""
-
-    path: Path
-    offset: int
-    length: int
-
-
-@dataclass(frozen=True, slots=True)
-class CountsInFile:
-    """Histograms that stay in the event file: they are most of it."""
-
-    span: _Span
-    tag: str
-    known: dict[str, Meta]
-
-    def read(self) -> NDArray[np.int64]:
-        """Returns the counts, `[rows, BUCKETS]`."""
-        with self.span.path.open("rb") as file:
-            file.seek(self.span.offset)
-            [record] = unframe(file.read(self.span.length))
-        decoded = decode(protos().Event.FromString(record), self.known)
-        if decoded.histograms is None or decoded.histograms[0] != self.tag:
-            raise OSError(f"'{self.span.path}' has changed.")
-        return decoded.histograms[1].read()
-
-
 @dataclass(slots=True)
 class _File:
-    """What was read of one event file.
+    """The state of reading one event file.
 
     Attributes:
-        offset: Where the next record begins.
-        damaged: Whether nothing more can be read.
-        ours: Whether it holds anything of a run; other programs' files do not.
-        start: A start of a session that is heeded once the file is known to be ours.
+        offset: Offset of the next record.
+        damaged: True if nothing more can be read.
+        ours: True if it holds anything of a run; other programs' files do not.
+        start: A start of a session that counts once the file is known to be ours.
         known: The metadata of the tags.
     """
 
@@ -92,9 +64,9 @@ class Reader:
 
     Args:
         directory: The directory of the run. It need not exist yet.
-        window: Number of the newest records to keep at least; all without.
-        hold: Whether histograms are kept in memory, so that they can be read when the
-            files are gone. A live view leaves them in the file.
+        window: Minimum number of the newest records to keep (default: all).
+        hold: True to keep histograms in memory, so that they can be read when the files
+            are gone. A live view leaves them in the file: they are most of it.
 
     Attributes:
         directory: The directory of the run.
@@ -115,7 +87,7 @@ class Reader:
 
     @property
     def ours(self) -> bool:
-        """Whether anything of a run was met."""
+        """True if anything of a run was read."""
         return any(file.ours for file in self._files.values())
 
     @property
@@ -166,15 +138,34 @@ class Reader:
         return self._complete
 
     def _read_until(self, until: float) -> bool:
-        some = False
         for path, size in _sizes(self.directory).items():
             file = self._files.setdefault(path, _File())
-            while not file.damaged and file.offset < size:
-                if some and time.monotonic() > until:
-                    return False
-                if not self._slice(path, file):
-                    break  # torn, or not finished yet
-                some = True
+            more = file.offset < size and not file.damaged
+            if more and not self._read_file(path, file, until):
+                return False
+        return True
+
+    def _read_file(self, path: Path, file: _File, until: float) -> bool:
+        """Reads the next records of a file; returns whether the time was enough."""
+        with path.open("rb", buffering=_BUFFER) as stream:
+            stream.seek(file.offset)
+            try:
+                for data in unframe(stream):
+                    file.ours |= _MARK in data
+                    # Most of the others are curves for TensorBoard's own tabs.
+                    if len(data) <= _SMALL or _MARK in data:
+                        self._take(data, path, file)
+                    file.offset = stream.tell()
+                    if time.monotonic() > until:
+                        return False
+            except TornError as torn:
+                if not torn.last:
+                    file.damaged = True
+                    stream.seek(file.offset)
+                    rest = stream.read()
+                    file.ours |= _MARK in rest
+                    if file.ours:
+                        _warn_of_damage(path, file.offset, len(rest))
         return True
 
     def check(self) -> None:
@@ -196,41 +187,16 @@ class Reader:
                 f"{str(directory)!r}, {what}. Give the directory that the monitor was "
                 "given."
             )
-        raise RunError(_nothing(directory, list(_sizes(directory))))
+        raise RunError(_no_run_in(directory))
 
-    def _slice(self, path: Path, file: _File) -> bool:
-        """Reads the next records of a file; returns whether there was one."""
-        length, start = _SLICE, file.offset
-        while True:
-            with path.open("rb") as stream:
-                stream.seek(start)
-                data = stream.read(length)
-                end = os.fstat(stream.fileno()).st_size
-            file.ours |= _MARK in data
-            try:
-                for record in unframe(data):
-                    size = len(record) + OVERHEAD
-                    # Most of the others are curves for TensorBoard's own tabs.
-                    if len(record) <= _SMALL or _MARK in record:
-                        self._take(record, _Span(path, file.offset, size), file)
-                    file.offset += size
-            except TornError as torn:
-                if not torn.last:
-                    file.damaged = True
-                    if file.ours:
-                        _warn_of_damage(path, file.offset, end)
-            if file.offset > start or file.damaged or len(data) < length:
-                return file.offset > start
-            length *= 4  # a record that is larger than the slice
-
-    def _take(self, record: bytes, span: _Span, file: _File) -> None:
-        """Adds to the store what one event says."""
-        event = protos().Event.FromString(record)
+    def _take(self, data: bytes, path: Path, file: _File) -> None:
+        """Adds the values of one event to the store."""
+        event = protos().Event.FromString(data)
         if event.session_log.status == protos().SessionLog.START:
             file.start = int(event.step)
         if not file.ours:
             return
-        file.known.update(metadata(event.summary.value, span.path))
+        file.known.update(metadata(event.summary.value, path))
         store = self.store
         if file.start is not None:
             store.restart(file.start)
@@ -240,26 +206,37 @@ class Reader:
             store.add_finding(decoded.step, finding)
         for key, facts in decoded.notes.items():
             store.note(key, facts)
-        if (snapshot := decoded.record) is not None:
-            store.append(snapshot, self._counts(decoded, span, file))
-
-    def _counts(self, decoded: Decoded, span: _Span, file: _File) -> Counts | None:
-        if decoded.histograms is None:
-            return None
-        tag, packed = decoded.histograms
-        return packed if self._hold else CountsInFile(span, tag, file.known)
+        counts = decoded.counts
+        if counts is not None and not self._hold:
+            counts = Counts(partial(_counts_in_file, path, file.offset, file.known))
+        if (record := decoded.record) is not None:
+            store.append(record, counts)
 
 
-def _warn_of_damage(path: Path, offset: int, end: int) -> None:
+def _counts_in_file(
+    path: Path, offset: int, known: dict[str, Meta]
+) -> NDArray[np.int64]:
+    """Returns the histograms of a record, read from its file again."""
+    with path.open("rb") as stream:
+        stream.seek(offset)
+        event = protos().Event.FromString(next(unframe(stream)))
+    counts = decode(event, known).counts
+    if counts is None:
+        raise OSError(f"'{path}' has changed.")
+    return counts.read()
+
+
+def _warn_of_damage(path: Path, offset: int, lost: int) -> None:
     warnings.warn(
         f"A record in '{path}' is damaged, at byte {offset:,}: the last "
-        f"{counted(end - offset, 'byte')} of the file are left out.",
+        f"{counted(lost, 'byte')} of the file are left out.",
         RuntimeWarning,
         stacklevel=5,
     )
 
 
-def _nothing(directory: Path, paths: list[Path]) -> str:
+def _no_run_in(directory: Path) -> str:
+    paths = list(_sizes(directory))
     held = "which is empty"
     if paths:
         files = counted(len(paths), "event file")

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from .._errors import AddressError, closest, counted, quoted
 from ._export import export, to_pandas
-from ._layout import Record
 from ._reader import Reader, as_path
+from ._schema import Record
 from ._series import Series, Totals, span
 from ._store import Store
 from ._text import newest

@@ -1,17 +1,16 @@
-"""One line of a run through its steps, and what is said of each step as a whole."""
+"""The columns of a run over time: of one variable, and of each step as a whole."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..summarise import BUCKETS, bucket_edges
-from ._layout import TOTALS
+from ..summarise import BUCKETS, bucket_edges, is_blank
+from ._schema import standard_error_of
 
 Column = np.ma.MaskedArray[Any, np.dtype[np.float64]]
 """float64; masked where nothing was measured. NaN was measured."""
@@ -20,8 +19,35 @@ Histograms = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Steps, and the counts at each."""
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Series:
+class _Columns:
+    """Columns over the same steps, each also an attribute of its name."""
+
+    steps: NDArray[np.int64]
+    columns: Mapping[str, Column]
+    weight_norm: Column
+    update_norm: Column
+
+    def __init__(
+        self, steps: NDArray[np.int64], columns: Mapping[str, NDArray[np.float64]]
+    ) -> None:
+        self.steps = steps
+        self.columns = {name: masked(column) for name, column in columns.items()}
+        vars(self).update(self.columns)
+
+    @property
+    def update_ratio(self) -> Column:
+        """Relative size of an update: `update_norm / weight_norm`."""
+        return ratio(self.update_norm, self.weight_norm)
+
+    def standard_error(self, name: str) -> Column | None:
+        """Returns the standard error of a column; None if it is no estimate."""
+        return self.columns.get(standard_error_of(name))
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+
+class Series(_Columns):
     """The numbers of one weight or activation, step by step.
 
     Every column is a masked array as long as `steps`: masked where nothing was
@@ -44,23 +70,20 @@ class Series:
     Attributes:
         name: The address.
         kind: "weight", "activation" (its gradient) or "value" (itself).
-        size: How many numbers it holds; 0 where that changes with the batch.
-        steps: When it was recorded.
+        size: Number of elements; 0 where that changes with the batch.
+        steps: The steps at which it was recorded.
+        columns: All columns by name, including any optional ones.
         norm: The Euclidean norm.
         zeros: The share of exact zeros, 0 to 1.
         underflow: The share of elements that are not zero but would be in float16.
-        nan: How many are NaN.
-        posinf: How many are infinite.
-        neginf: How many are minus infinite.
+        nan: Number of elements that are NaN.
+        posinf: Number of elements that are infinite.
+        neginf: Number of elements that are minus infinite.
         weight_norm: The norm of the weight.
         update_norm: The norm of its change at this step.
         applied_norm: The norm of what the optimizer's rule was given.
     """
 
-    name: str
-    kind: str
-    size: int
-    steps: NDArray[np.int64]
     norm: Column
     mean: Column
     std: Column
@@ -75,12 +98,19 @@ class Series:
     weight_norm: Column
     update_norm: Column
     applied_norm: Column
-    _read: Callable[[], Histograms] = field(repr=False)
 
-    @property
-    def update_ratio(self) -> Column:
-        """How far a step moves the weight: `update_norm / weight_norm`."""
-        return ratio(self.update_norm, self.weight_norm)
+    def __init__(
+        self,
+        key: tuple[str, str],
+        size: int,
+        steps: NDArray[np.int64],
+        columns: Mapping[str, NDArray[np.float64]],
+        read: Callable[[], Histograms],
+    ) -> None:
+        super().__init__(steps, columns)
+        self.kind, self.name = key
+        self.size = size
+        self._read = read
 
     @cached_property
     def _histograms(self) -> Histograms:
@@ -103,19 +133,16 @@ class Series:
         """The edges of the buckets, ascending; the outermost take what is beyond."""
         return bucket_edges()
 
-    def __len__(self) -> int:
-        return len(self.steps)
-
     def __repr__(self) -> str:
         return f"<Series {self.name!r}: {self.kind}, {span(self.steps)}>"
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Totals:
-    """What is said of each step as a whole; masked where it was not measured.
+class Totals(_Columns):
+    """The numbers of each step as a whole; masked where they were not measured.
 
     Attributes:
-        steps: When it was recorded.
+        steps: The recorded steps.
+        columns: All columns by name, including any optional ones.
         global_norm: The norm of all watched gradients together.
         applied_norm: The norm of what the optimizer's rule was given.
         weight_norm: The norm of all watched weights together.
@@ -123,12 +150,11 @@ class Totals:
         clipped: 1 where gradients were clipped, else 0.
         skipped: 1 where loss scaling skipped the step, else 0.
         update: 0 while gradients are accumulated, else 1.
-        loss_scale: By which the loss was multiplied.
-        learning_rate: Of the optimizer.
+        loss_scale: The factor by which the loss was multiplied.
+        learning_rate: The optimizer's learning rate.
         loss: The mean of the steps since the record before, or since the epoch began.
     """
 
-    steps: NDArray[np.int64]
     global_norm: Column
     applied_norm: Column
     weight_norm: Column
@@ -140,18 +166,14 @@ class Totals:
     learning_rate: Column
     loss: Column
 
-    @property
-    def update_ratio(self) -> Column:
-        """How far a step moves the weights: `update_norm / weight_norm`."""
-        return ratio(self.update_norm, self.weight_norm)
-
-    def __len__(self) -> int:
-        return len(self.steps)
-
     def __repr__(self) -> str:
-        measured = [f.name for f in fields(self) if f.name in TOTALS]
-        measured = [n for n in measured if getattr(self, n).count()]
+        measured = [name for name, column in self.columns.items() if column.count()]
         return f"<Totals: {span(self.steps)}, {', '.join(measured) or 'none measured'}>"
+
+
+def masked(column: NDArray[np.float64]) -> Column:
+    """Returns a column that is masked where nothing was measured."""
+    return np.ma.MaskedArray(column, mask=is_blank(column))
 
 
 def ratio(above: Column, below: Column) -> Column:
@@ -167,7 +189,7 @@ def ratio(above: Column, below: Column) -> Column:
 
 
 def span(steps: NDArray[np.int64]) -> str:
-    """Returns how many steps there are, and from where to where."""
+    """Returns the number of steps, the first and the last, as text."""
     if not len(steps):
         return "no steps"
     noun = "step" if len(steps) == 1 else "steps"

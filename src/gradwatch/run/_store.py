@@ -1,7 +1,23 @@
 """The column store: the numbers of a run in memory, column by column.
 
-The reader appends records to it as they come in. The rules, the tab, the report, the
-terminal and the tables read the same columns.
+One writer, many readers, no lock: a `Reader` appends records as it decodes them, in the
+order of the files, and the rules, the tab, the report, the terminal and the tables read
+the same columns, on the same thread. A view that serves several threads (the tab) holds
+a lock of its own around both.
+
+Records lie in chunks: consecutive steps of one layout, as one array `[columns, steps,
+rows]`, so that a column of many steps is contiguous. A chunk is allocated once and
+filled from the front. A new one begins when it is full, or when the layout changes
+(layers were unfrozen). Three things happen to a run beside appending:
+
+* The training goes back to an earlier step (it was restarted from a checkpoint):
+  `restart` cuts the chunks there, and the findings with them.
+* A live view has a `window`: whole chunks are dropped from the front once enough
+  records follow them. Only their steps are kept, to count them.
+* The files vanish: `clear`.
+
+Whatever is handed out as an array of the whole run (`series`, `totals`, `steps`) is a
+copy, and stays as it is when the run grows. `version` changes with every change.
 """
 
 from __future__ import annotations
@@ -14,15 +30,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..summarise import BUCKETS, COLUMNS, is_blank
+from ..summarise import BUCKETS, COLUMNS, blank, is_blank
 from ._codec import Counts
-from ._layout import TOTALS, Layout, Record
-from ._series import Column, Histograms, Series, Totals
+from ._schema import TOTALS, Layout, Record, known_first, measured
+from ._series import Histograms, Series, Totals
 
 _CELLS = 2**20  # numbers in a chunk: few enough for the cache of a processor
-_LEAST, _MOST = 16, 1024  # steps
-_AT = {name: index for index, name in enumerate(COLUMNS)}
-_BAD = [_AT[name] for name in ("nan", "posinf", "neginf")]
+_LEAST, _MOST = 16, 1024  # steps in a chunk
+_NONFINITE = [COLUMNS.index(name) for name in ("nan", "posinf", "neginf")]
 
 _IDENTITY = ("symptom", "addresses", "since", "step", "measured")
 """What two reports of one finding have in common."""
@@ -36,23 +51,26 @@ Key = tuple[str, str]
 
 @dataclass(eq=False)
 class Chunk:
-    """Consecutive steps whose lines are the same.
+    """Consecutive steps of one layout.
 
     Attributes:
-        layout: What the lines are.
-        data: float64, `[columns, steps, lines]`, of which `count` steps are filled.
-        totals: float64, `[totals, steps]`; NaN and `measured` False where not known.
-        counts: Where the histograms of each step are, or None.
-        finite: Whether no element of any tensor was NaN or infinite.
-        before: The norms of the step before the first, if its lines are the same.
+        layout: The names of its rows, columns and totals.
+        data: float64, `[columns, steps, rows]`, of which `count` steps are filled.
+        steps: The steps.
+        totals: float64, `[totals, steps]`.
+        counts: The histograms of each step, or None.
+        replicas: The rows of each replica at each step, or None.
+        count: Number of steps that are filled.
+        finite: True if no element of any tensor was NaN or infinite.
+        before: The norms of the step before the first, if its layout is the same.
     """
 
     layout: Layout
     data: NDArray[np.float64]
     steps: NDArray[np.int64]
     totals: NDArray[np.float64]
-    measured: NDArray[np.bool_]
     counts: list[Counts | None] = field(default_factory=list)
+    replicas: list[NDArray[np.float64] | None] = field(default_factory=list)
     count: int = 0
     finite: bool = True
     before: NDArray[np.float64] | None = None
@@ -60,51 +78,59 @@ class Chunk:
     @classmethod
     def of(cls, layout: Layout, most: int = _MOST) -> Chunk:
         """Returns an empty chunk for these rows, with room for at most `most` steps."""
-        room = _CELLS // max(1, len(layout) * len(COLUMNS))
-        room = min(max(room, _LEAST), most)
-        return cls(
-            layout,
-            np.empty((len(COLUMNS), room, len(layout)), np.float64),
-            np.empty(room, np.int64),
-            np.full((len(TOTALS), room), np.nan),
-            np.zeros((len(TOTALS), room), bool),
-        )
+        columns, rows = len(layout.columns), len(layout)
+        room = min(max(_CELLS // max(1, rows * columns), _LEAST), most)
+        data, steps = np.empty((columns, room, rows)), np.empty(room, np.int64)
+        return cls(layout, data, steps, blank((len(layout.totals), room)))
 
     @property
     def full(self) -> bool:
-        """Whether no further step fits in."""
+        """True if no further step fits in."""
         return self.count == len(self.steps)
 
+    @property
+    def measured(self) -> NDArray[np.bool_]:
+        """Which totals were measured, `[totals, steps]`."""
+        return ~is_blank(self.totals)
+
     def column(self, name: str) -> NDArray[np.float64]:
-        """Returns one column, `[steps, lines]`."""
-        return self.data[_AT[name], : self.count]
+        """Returns one column, `[steps, rows]`; `blank` if the layout lacks it."""
+        if name not in self.layout.columns:
+            return blank((self.count, len(self.layout)))
+        return self.data[self.layout.columns.index(name), : self.count]
+
+    def total(self, name: str) -> NDArray[np.float64]:
+        """Returns one total, `[steps]`; `blank` if the layout lacks it."""
+        if name not in self.layout.totals:
+            return blank(self.count)
+        return self.totals[self.layout.totals.index(name), : self.count]
 
     def append(self, record: Record, counts: Counts | None) -> None:
         """Appends a record."""
         at = self.count
         self.data[:, at] = record.rows.T
-        bad = record.rows[:, _BAD]
+        # Counts of NaN and infinities: of a chunk that has none, charts need no flags.
+        bad = record.rows[:, _NONFINITE]
         if bad.any() and bool((bad[~is_blank(bad)] != 0).any()):
             self.finite = False
         self.steps[at] = record.step
-        for index, name in enumerate(TOTALS):
-            self.measured[index, at] = name in record.totals
-            self.totals[index, at] = record.totals.get(name, np.nan)
+        # `blank` where absent: the room may hold what a restart has cut off.
+        self.totals[:, at] = blank(len(self.totals))
+        for index, name in enumerate(self.layout.totals):
+            if name in record.totals:
+                self.totals[index, at] = record.totals[name]
         self.counts.append(counts)
+        self.replicas.append(record.replicas)
         self.count += 1
 
     def totals_at(self, at: int) -> dict[str, float]:
         """Returns the totals of a step, those that were measured."""
-        return {
-            name: float(self.totals[index, at])
-            for index, name in enumerate(TOTALS)
-            if self.measured[index, at]
-        }
+        return measured(self.layout.totals, self.totals[:, at])
 
     def cut(self, step: int) -> None:
         """Forgets the steps from this one on."""
         self.count = int(np.searchsorted(self.steps[: self.count], step))
-        del self.counts[self.count :]
+        del self.counts[self.count :], self.replicas[self.count :]
 
 
 class Store:
@@ -123,17 +149,16 @@ class Store:
     (1, ('a/kernel',), 7, 7)
 
     Args:
-        window: Number of the newest records to keep at least; everything is kept
-            without. A run of days must not fill the memory of a terminal that shows
-            its newest records.
+        window: Minimum number of the newest records to keep (default: all). A run of
+            days must not fill the memory of a terminal that shows its newest records.
 
     Attributes:
-        chunks: The recorded steps, ascending.
+        chunks: The recorded steps, ascending; no chunk is empty.
         passed: The steps whose records were dropped because of `window`.
         notes: Facts of the run as a whole.
-        ended: Whether the last thing the run said is that the training is over.
-        version: Another number whenever something has changed.
-        restarts: Number of times that the training went back, or began.
+        ended: True if the training is over, as far as has been read.
+        version: A number that is another one whenever something has changed.
+        restarts: Number of times that the training began, or went back.
     """
 
     def __init__(self, window: int | None = None) -> None:
@@ -147,6 +172,7 @@ class Store:
         self._findings: list[tuple[int, dict[str, Any]]] = []
         self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._rows: dict[tuple[Layout, str], Rows] = {}
+        self._layouts: tuple[Layout, ...] | None = None
 
     # writing --------------------------------------------------------------------------
 
@@ -201,15 +227,17 @@ class Store:
         self.version += 1
 
     def note(self, key: str, facts: dict[str, Any]) -> None:
-        """Sets facts of the run. The cost of watching in all is noted at the end.
+        """Sets facts of the run as a whole.
 
-        A training that comes after it notes what it is, too. But one that is over
-        before its first record notes both at once.
+        The total cost of watching, "overhead", is noted when a training ends. A
+        training that follows it in the same directory notes "run" when it begins, and
+        one that ends before its first record notes both at once.
         """
         self.notes[key] = facts
-        over = key == "overhead" and not facts.get("so_far")
-        again = key == "overhead" or (key == "run" and bool(len(self)))
-        self.ended = over or (self.ended and not again)
+        if key == "overhead":
+            self.ended = not facts.get("so_far")
+        elif key == "run" and len(self):
+            self.ended = False
         self.version += 1
 
     def _drop(self) -> None:
@@ -224,6 +252,7 @@ class Store:
     def _forget_names(self) -> None:
         self._names.clear()
         self._rows.clear()
+        self._layouts = None
 
     # what there is --------------------------------------------------------------------
 
@@ -259,9 +288,14 @@ class Store:
     @property
     def layouts(self) -> tuple[Layout, ...]:
         """The layouts, in the order of their first steps."""
-        return tuple(
-            dict.fromkeys(chunk.layout for chunk in self.chunks if chunk.count)
-        )
+        if self._layouts is None:
+            self._layouts = tuple(dict.fromkeys(chunk.layout for chunk in self.chunks))
+        return self._layouts
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that there are: `COLUMNS`, then any optional ones."""
+        return known_first(COLUMNS, (c for each in self.layouts for c in each.columns))
 
     def names(self, *kinds: str) -> tuple[str, ...]:
         """Returns the addresses of these kinds, along the depth of the model."""
@@ -285,15 +319,15 @@ class Store:
         return self._rows[layout, kind]
 
     def sizes(self, kind: str) -> list[int]:
-        """Returns how many numbers each of them holds; 0 where that is not fixed."""
-        found = {
+        """Returns the number of elements of each; 0 where that is not fixed."""
+        sizes = {
             (own, name): size
             for layout in self.layouts
             for own, name, size in zip(
                 layout.kinds, layout.names, layout.sizes, strict=True
             )
         }
-        return [found[kind, name] for name in self.names(kind)]
+        return [sizes[kind, name] for name in self.names(kind)]
 
     def between(self, first: float, last: float) -> Iterator[tuple[Chunk, slice]]:
         """Yields the chunks with steps in this range, and which of their steps."""
@@ -317,52 +351,44 @@ class Store:
 
     def totals(self) -> Totals:
         """Returns the numbers of each step as a whole."""
-        numbers = [chunk.totals[:, : chunk.count] for chunk in self.chunks]
-        known = [chunk.measured[:, : chunk.count] for chunk in self.chunks]
-        nothing = np.empty((len(TOTALS), 0))
-        data = np.concatenate([nothing, *numbers], axis=1)
-        mask = ~np.concatenate([nothing.astype(bool), *known], axis=1)
-        columns = {
-            name: np.ma.MaskedArray(np.where(mask[at], 0.0, data[at]), mask=mask[at])
-            for at, name in enumerate(TOTALS)
-        }
-        return Totals(self.steps, **columns)
+        names = known_first(TOTALS, (t for each in self.layouts for t in each.totals))
+        each = {name: [chunk.total(name) for chunk in self.chunks] for name in names}
+        nothing = np.empty(0)
+        columns = {name: np.concatenate([nothing, *each[name]]) for name in names}
+        return Totals(self.steps, columns)
 
     def series(self, key: Key) -> Series:
         """Returns one row through all steps that have it."""
-        mine = []
-        for chunk in self.chunks:
-            row = _row(chunk.layout, key)
-            if row is not None and chunk.count:
-                mine.append((chunk, row))
-        steps = np.concatenate([chunk.steps[: chunk.count] for chunk, _ in mine])
-        data = np.concatenate([c.data[:, : c.count, row] for c, row in mine], axis=1)
-        columns = {name: masked(data[at]) for name, at in _AT.items()}
+        rows = {layout: _row(layout, key) for layout in self.layouts}
+        own = [(c, row) for c in self.chunks if (row := rows[c.layout]) is not None]
+        steps = np.concatenate([chunk.steps[: chunk.count] for chunk, _ in own])
+        columns = {
+            name: np.concatenate([chunk.column(name)[:, row] for chunk, row in own])
+            for name in self.columns
+        }
         # Copied now and read later: the run may have gone on by then, or gone back.
-        later = [(row, [*c.counts]) for c, row in mine]
+        later = [(row, counts) for chunk, row in own for counts in chunk.counts]
 
         def read() -> Histograms:
-            pairs = [(row, counts) for row, each in later for counts in each]
-            due = [at for at, (_, counts) in enumerate(pairs) if counts is not None]
-            each = [counts.read()[row] for row, counts in pairs if counts is not None]
+            due = [at for at, (_, counts) in enumerate(later) if counts is not None]
+            each = [counts.read()[row] for row, counts in later if counts is not None]
             return steps[due], np.array(each, np.int64).reshape(-1, BUCKETS)
 
-        chunk, row = mine[-1]
-        size = chunk.layout.sizes[row]
-        return Series(key[1], key[0], size, steps, **columns, _read=read)
+        chunk, row = own[-1]
+        return Series(key, chunk.layout.sizes[row], steps, columns, read)
 
     def records(self) -> Iterator[Record]:
         """Yields the records in order, without their histograms."""
         for chunk in self.chunks:
             for at in range(chunk.count):
-                rows = np.ascontiguousarray(chunk.data[:, at].T)
-                step, totals = int(chunk.steps[at]), chunk.totals_at(at)
-                yield Record(step, chunk.layout, rows, None, totals)
-
-
-def masked(column: NDArray[np.float64]) -> Column:
-    """Returns a column whose mask says where nothing was measured."""
-    return np.ma.MaskedArray(column, mask=is_blank(column))
+                yield Record(
+                    int(chunk.steps[at]),
+                    chunk.layout,
+                    np.ascontiguousarray(chunk.data[:, at].T),
+                    None,
+                    chunk.totals_at(at),
+                    chunk.replicas[at],
+                )
 
 
 def names_of(layouts: Iterable[Layout], kinds: tuple[str, ...]) -> tuple[str, ...]:

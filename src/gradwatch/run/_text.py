@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from ..summarise import COLUMNS
-from ._series import ratio
-from ._store import Store, masked
+from ._series import masked, ratio
+from ._store import Store
 
 _HEADS = ("norm", "update ratio", "% zero", "non-finite")
 _MOST = 40  # lines; of more the middle is left out

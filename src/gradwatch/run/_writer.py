@@ -1,32 +1,44 @@
-"""Writing a run: records go to disk at once, and no trouble of the disk comes back."""
+"""Writing a run: records go to disk at once, and no trouble of the disk comes back.
+
+The worker thread of a monitor calls `write`, `finding` and `note`; the training thread
+calls `flush` and `close` when the worker is done, and `note` before it starts. A lock
+makes each of these one thing after the other. What one call does, in order:
+
+1. It looks whether the file can still be appended to, and else makes a new one (the
+   first time, after a fork, after the directory was deleted, after a torn write).
+2. It encodes the record. Metadata are added to tags that this file does not hold yet,
+   and a start of a session where the run begins or goes back to an earlier step.
+   Notes that wait are added to the same event.
+3. It appends all of that with one `write`. Only then is anything marked as written:
+   if the disk fails, the state is as before, and the next call tries the same again.
+4. If it failed, the record is dropped and counted, one warning is given, and for
+   `_PATIENCE` seconds nothing is tried: a training must not wait for a dead disk. The
+   gap is noted in the run itself when the disk is back.
+5. Scalars and histograms for TensorBoard's own tabs follow as events of their own, at
+   a modest rate. They are a repetition: losing one is not counted.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from .._errors import GradwatchError
-from ..summarise import BUCKETS, COLUMNS
-from ._codec import FINDINGS, NOTES, Tags, describe, json_value, values
-from ._file import EventFile
-from ._framing import frame
-from ._layout import Layout, Record
+from ..summarise import BUCKETS
+from ._codec import FINDINGS, NOTES, Encoder, encode_facts
+from ._event_file import EventFile, event, protos
 from ._native import Throttle, native_histograms, native_scalars, native_text
-from ._protos import protos
+from ._schema import Layout, Record
 
 _PATIENCE = 1.0  # seconds between attempts while the disk fails
-_LOST = {
-    "record": "The record is dropped. ",
-    "finding": "The finding is dropped. ",
-    "extra": "",  # comes again
-}
+
+What = Literal["record", "finding", "extra"]
+"""Content of an event. An "extra" (notes, native summaries) is written again later."""
 
 
 class RunWriter:
@@ -50,14 +62,14 @@ class RunWriter:
     [0.5]
 
     Args:
-        directory: Where the file goes; made when the first record is written.
-        native_every_seconds: How often at most the curves are written that TensorBoard
-            shows by itself; histograms a tenth as often. The first and the last record
-            always are. 0 for every record, `None` for never.
+        directory: The directory for the file; made when the first record is written.
+        native_every_seconds: Seconds between the scalars that TensorBoard shows by
+            itself; histograms are written a tenth as often. The first and the last
+            record always are. 0 for every record, `None` for never.
 
     Attributes:
-        directory: Where the file goes.
-        dropped: How many records and findings could not be written.
+        directory: The directory for the file.
+        dropped: Number of records and findings that could not be written.
     """
 
     def __init__(
@@ -65,29 +77,23 @@ class RunWriter:
         directory: str | os.PathLike[str],
         native_every_seconds: float | None = 1.0,
     ) -> None:
-        self.directory = Path(directory)
-        # Absolute, so that a training script may change its working directory.
-        with contextlib.suppress(OSError):  # unless that was deleted
-            self.directory = Path(os.path.abspath(directory))
+        self._file = EventFile(directory)
+        self.directory = self._file.directory
         self.dropped = 0
-        self._scalars = self._histograms = None
-        if native_every_seconds is not None:
-            self._scalars = Throttle(native_scalars, native_every_seconds)
-            # Thirteen times as large, and TensorBoard draws only a few.
-            self._histograms = Throttle(native_histograms, 10 * native_every_seconds)
-        self._file = EventFile(self.directory)
-        self._layout = Layout((), (), ())
-        self._tags = Tags(self._layout)
-        self._told: set[str] = set()  # tags whose metadata the file holds
+        self._native: tuple[Throttle, ...] = ()
+        if (every := native_every_seconds) is not None:
+            # Histograms are 13 times as large, and TensorBoard draws only a few.
+            slow = Throttle(native_histograms, 10 * every, histograms=True)
+            self._native = (Throttle(native_scalars, every), slow)
+        self._encoder = Encoder(Layout((), (), ()))
         self._step: int | None = None  # of the last record
         self._start: int | None = None  # where the run was started last
-        self._started = False  # whether that is in this file
         self._notes: dict[str, Mapping[str, Any]] = {}
-        self._notes_wait: set[str] = set()
+        self._unwritten: set[str] = set()  # keys of notes
         self._retry_at = float("-inf")
         self._warned = False
-        self._lost: dict[str, int] = {}
-        # Findings may come from a thread of their own.
+        self._gap: dict[str, int] = {}  # first and last step that were dropped of late
+        # Reentrant: a write that succeeds after a gap notes the gap.
         self._lock = threading.RLock()
         protos()  # imported here and now, not by the thread that writes first
 
@@ -95,35 +101,26 @@ class RunWriter:
         """Writes one recorded step."""
         _check(record)
         with self._lock:
-            tags = self._tags_of(record.layout)
-
-            def make(told: set[str]) -> list[Any]:
-                found = values(record, tags)
-                for value in found:
-                    if value.tag not in told:
-                        describe(value, tags.meta[value.tag])
-                return found
-
-            if not self._put(record.step, make, "record"):
+            # Mostly it is the very layout of the step before: no need to compare names.
+            known = self._encoder.layout
+            if record.layout is not known and record.layout != known:
+                self._encoder = Encoder(record.layout)
+            encode = partial(self._encoder.encode, record)
+            if not self._put(record.step, encode, "record"):
                 return
-            again = self._step is not None and record.step <= self._step
-            if again and self._histograms is not None:
-                self._histograms.waits = None  # superseded
             self._step = record.step
-            if self._scalars is not None:
-                self._scalars.waits = record
-            if self._histograms is not None and record.histograms is not None:
-                self._histograms.waits = record
-            self._write_native(due=True)
+            for throttle in self._native:
+                throttle.offer(record)
+            self._write_native(time.monotonic())
 
     def finding(
         self, step: int, payload: Mapping[str, Any], text: str | None = None
     ) -> None:
-        """Writes something that was found at a step; `text` is for the Text tab."""
+        """Writes a finding that was made at a step; `text` is for the Text tab."""
 
         def make(_: set[str]) -> list[Any]:
             shown = [] if text is None else [native_text(text)]
-            return [json_value(FINDINGS, payload), *shown]
+            return [encode_facts(FINDINGS, payload), *shown]
 
         with self._lock:
             self._put(step, make, "finding")
@@ -135,16 +132,16 @@ class RunWriter:
         """
         with self._lock:
             self._notes[key] = dict(payload)
-            self._notes_wait.add(key)
+            self._unwritten.add(key)
             if self._step is not None:
-                self._put(self._step, lambda _: [])
+                self._put(self._step, _nothing)
 
     def flush(self) -> None:
         """Writes what TensorBoard shows of the last record, if it is not there."""
         with self._lock:
-            self._write_native(due=False)
-            if self._notes_wait:
-                self._put(self._step or 0, lambda _: [])
+            self._write_native(None)
+            if self._unwritten:
+                self._put(self._step or 0, _nothing)
 
     def close(self) -> None:
         """Writes what is left and closes the file; a later `write` makes a new one."""
@@ -159,126 +156,110 @@ class RunWriter:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _tags_of(self, layout: Layout) -> Tags:
-        # Mostly it is the very layout of the step before: no need to compare names.
-        if layout is not self._layout and layout != self._layout:
-            self._tags = Tags(layout)
-            self._layout = layout
-        return self._tags
-
     # the disk -------------------------------------------------------------------------
 
-    def _write_native(self, *, due: bool) -> None:
-        """Writes what waits for TensorBoard's own tabs: all of it, or what is due."""
-        now = time.monotonic()
-        for throttle in (self._scalars, self._histograms):
-            if throttle is not None and (not due or throttle.is_due(now)):
-                record = throttle.waits
-                if record is not None:
-                    make = partial(throttle.make, record)
-                    if self._put(record.step, make):
-                        throttle.done(now)
+    def _write_native(self, now: float | None) -> None:
+        """Writes what waits for TensorBoard's own tabs: what is due now, or all."""
+        for throttle in self._native:
+            record = throttle.due(now)
+            if record and self._put(record.step, partial(throttle.make, record)):
+                throttle.done(time.monotonic())
 
     def _put(
-        self,
-        step: int,
-        make: Callable[[set[str]], list[Any]],
-        what: str = "extra",
+        self, step: int, make: Callable[[set[str]], list[Any]], what: What = "extra"
     ) -> bool:
-        """Appends one event with what goes before it; tells whether it is on disk."""
+        """Appends one event and what goes with it; returns whether it is on disk.
+
+        Args:
+            step: Step of the event.
+            make: Makes its values, given the tags whose metadata the file holds.
+            what: Its content.
+        """
         if time.monotonic() < self._retry_at:
             self._drop(step, what)
             return False
+        file = self._file
         try:
-            new = not self._file.is_current()
-            if new:
-                self._file.open()
-            new = self._file.is_empty
-            told = set() if new else self._told
-            starts = self._starts(step, what, new)
-            found = make(told)
-            keys = set(self._notes) if new else set(self._notes_wait)
-            notes = [json_value(NOTES + key, self._notes[key]) for key in sorted(keys)]
-            if found or notes:
-                summary = {"value": found + notes}
-                head = _preamble(step, new=new, starts=starts)
-                self._file.append(head + _event(step, summary=summary))
+            file.prepare()
+            starts = self._starts(step, what)
+            values = make(file.tags)
+            # Each file holds all notes, so that it can be read by itself.
+            keys = set(self._notes) if file.is_empty else set(self._unwritten)
+            notes = [encode_facts(NOTES + k, self._notes[k]) for k in sorted(keys)]
+            if values or notes:
+                head = _session_start(step) if starts else b""
+                file.append(head + event(step, summary={"value": values + notes}))
         except OSError as error:
             self._failed(error, step, what)
             return False
-        self._told = told | {value.tag for value in found}
-        self._notes_wait -= keys
-        self._started = starts or (self._started and not new)
-        self._start = step if starts else self._start
-        if self._lost:
-            # In the run itself, so that who reads it later knows of the gap.
-            lost, self._lost = self._lost, {}
-            self.note("dropped", {**lost, "count": self.dropped})
+        # All of it is on disk: now, and not before, it is marked as written.
+        file.tags |= {value.tag for value in values}
+        self._unwritten -= keys
+        if starts:
+            file.started, self._start = True, step
+        if self._gap:
+            gap, self._gap = self._gap, {}
+            self.note("dropped", {**gap, "count": self.dropped})
         return True
 
-    def _starts(self, step: int, what: str, new: bool) -> bool:
-        """Tells whether the run starts (again) here: later steps are superseded.
+    def _starts(self, step: int, what: What) -> bool:
+        """Returns whether the run starts (again) here: later steps are superseded.
 
         Each file has a start, because TensorBoard takes the first one it meets for the
         beginning of the run. A finding is no start, unless nothing came before it: it
-        may speak of an earlier step.
+        may be about an earlier step.
         """
         if what == "record":
-            before = self._step is not None and step <= self._step
-            before |= self._start is not None and step < self._start
-            return new or not self._started or before
+            back = self._step is not None and step <= self._step
+            back |= self._start is not None and step < self._start
+            return back or not self._file.started
         return what == "finding" and self._start is None
 
-    def _failed(self, error: OSError, step: int, what: str) -> None:
+    def _failed(self, error: OSError, step: int, what: What) -> None:
         self._retry_at = time.monotonic() + _PATIENCE
         self._drop(step, what)
         if not self._warned:
             self._warned = True
+            dropped = "" if what == "extra" else f"The {what} is dropped. "
             warnings.warn(
                 f"gradwatch could not write step {step} to '{self.directory}': "
-                f"{error.strerror or error}. {_LOST[what]}Training goes on, and "
-                "recording resumes when writing works again. This is said once.",
+                f"{error.strerror or error}. {dropped}Training goes on, and recording "
+                "resumes when writing works again. This is said once.",
                 RuntimeWarning,
                 stacklevel=4,
             )
 
-    def _drop(self, step: int, what: str) -> None:
+    def _drop(self, step: int, what: What) -> None:
         if what != "extra":
             self.dropped += 1
-            self._lost.setdefault("first_step", step)
-            self._lost["last_step"] = step
+            self._gap.setdefault("first_step", step)
+            self._gap["last_step"] = step
 
 
-def _preamble(step: int, *, new: bool, starts: bool) -> bytes:
-    """Returns the events before the first one of a file, and before a restart."""
-    head = b""
-    if new:
-        head += _event(0, file_version="brain.Event:2")
-    if starts:
-        # TensorBoard then forgets what it knows from this step on.
-        start = protos().SessionLog(status=protos().SessionLog.START)
-        head += _event(step, session_log=start)
-    return head
+def _nothing(_: set[str]) -> list[Any]:
+    """Makes no values: the event is for the notes that wait."""
+    return []
 
 
-def _event(step: int, **what: Any) -> bytes:
-    event = protos().Event(wall_time=time.time(), step=step, **what)
-    data: bytes = event.SerializeToString()
-    return frame(data)
+def _session_start(step: int) -> bytes:
+    """Returns an event after which TensorBoard forgets what it knows from `step` on."""
+    start = protos().SessionLog(status=protos().SessionLog.START)
+    return event(step, session_log=start)
 
 
 def _check(record: Record) -> None:
-    """Refuses a matrix that would come back as other lines or columns."""
-    lines = len(record.layout)
-    if record.rows.shape != (lines, len(COLUMNS)):
-        raise GradwatchError(
-            f"`record.rows` must be of shape {(lines, len(COLUMNS))}, a line for each "
-            f"name of its layout. Received: shape {record.rows.shape}. Build it with "
-            "`gradwatch.summarise.blank`."
-        )
-    counts = record.histograms
-    if counts is not None and counts.shape != (lines, BUCKETS):
-        raise GradwatchError(
-            f"`record.histograms` must be of shape {(lines, BUCKETS)}, or `None`. "
-            f"Received: shape {counts.shape}. Give a line for each name of the layout."
-        )
+    """Refuses matrices that would come back as other rows or columns."""
+    layout = record.layout
+    rows = (len(layout), len(layout.columns))
+    wanted: dict[str, tuple[Any, tuple[int, ...]]] = {"rows": (record.rows, rows)}
+    if record.histograms is not None:
+        wanted["histograms"] = (record.histograms, (len(layout), BUCKETS))
+    if record.replicas is not None:
+        wanted["replicas"] = (record.replicas, (len(record.replicas), *rows))
+    for name, (array, shape) in wanted.items():
+        if array.shape != shape:
+            raise GradwatchError(
+                f"`record.{name}` must be of shape {shape}, with a row for each name "
+                f"of its layout. Received: shape {array.shape}. Build it with "
+                "`gradwatch.summarise.blank`."
+            )

@@ -55,8 +55,7 @@ class Provided:
     def _fill(self, steps: list[Decoded]) -> None:
         for decoded in steps:
             if (record := decoded.record) is not None:
-                packed = decoded.histograms
-                self.store.append(record, None if packed is None else packed[1])
+                self.store.append(record, decoded.counts)
         for decoded in steps:
             for finding in decoded.findings:
                 self.store.add_finding(decoded.step, finding)

@@ -18,7 +18,7 @@ HEADINGS = {"weight": "weights", "activation": "activations", "input": "inputs"}
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What one place of a table says, how it is toned, and what lies behind it.
+    """One cell of a table: its text, its tone, and the exact value.
 
     Attributes:
         text: The words shown.

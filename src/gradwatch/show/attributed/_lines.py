@@ -14,7 +14,7 @@ from ._panel import Panel, broken, readable, silent
 from ._words import caption, colour_bar, say
 
 DRAWN = 6
-"""Lines that can be told apart; of more, their mean is drawn."""
+"""Lines that can be distinguished; of more, their mean is drawn."""
 STRIPS = 16
 """Channels that get a strip of their own; more are added up."""
 STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
@@ -118,5 +118,5 @@ class Lines:
         ax.imshow(pixels, aspect="auto", interpolation="nearest")
         names = [readable(name)[:20] for name in self.panel.labels[0]]
         ax.set_yticks(range(len(names)), names, parse_math=False)
-        for place in range(1, len(names)):
-            ax.axhline(place - 0.5, color=palette.FAINT, linewidth=0.5)
+        for row in range(1, len(names)):
+            ax.axhline(row - 0.5, color=palette.FAINT, linewidth=0.5)

@@ -20,7 +20,7 @@ CHARACTER = 0.072
 
 
 def wrapped_title(text: str, width: float) -> str:
-    """Breaks a title into lines that fit so many inches."""
+    """Breaks a title into lines that fit a width in inches."""
     return textwrap.fill(text, max(20, int(0.95 * width / (CHARACTER * 1.17))))
 
 

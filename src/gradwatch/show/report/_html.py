@@ -11,7 +11,7 @@ from ..._errors import counted
 from ...diagnose import Finding
 from .._format import percent, printable
 from ..palette import THEMES
-from ..static import SCRIPT, STYLE
+from ..static import REPORT, SCRIPT
 from ._data import HEADS, Layer, ReportData, details, title_of, when
 from ._embed import embedded
 
@@ -27,7 +27,7 @@ _COLOURS = (
 def html(runs: Sequence[ReportData], title: str) -> str:
     """Returns the page. It loads nothing, and all text in it is escaped."""
     script = SCRIPT.read_text(encoding="utf-8")
-    style = _COLOURS + STYLE.read_text(encoding="utf-8")
+    style = _COLOURS + REPORT.read_text(encoding="utf-8")
     return "\n".join(_page(runs, title, script, style)) + "\n"
 
 

@@ -45,8 +45,8 @@ def draw_finding(finding: Finding, seen: Sequence[Evidence], theme: Theme) -> Fi
         width = max(width, taken + 0.4 + _LETTER * len(SYMPTOMS[finding.symptom]))
         figure.set_figwidth(width)
         _write(figure, finding, (width, taken), theme)
-        place: Style = {"loc": "outside upper right", "ncols": max(1, len(handles))}
-        figure.legend(handles=list(handles.values()), **place, handletextpad=0.6)
+        where: Style = {"loc": "outside upper right", "ncols": max(1, len(handles))}
+        figure.legend(handles=list(handles.values()), **where, handletextpad=0.6)
     return figure
 
 

@@ -9,11 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 
 from .. import palette
+from .._figure import note
 from .._fold import fold
 from ..palette import Theme
 from ._panel import Panel, broken, number, silent
 from ._ranked import Bar, ranked
-from ._words import caption, say
+from ._words import caption, say_upon
 
 ACROSS = 2
 """Examples side by side."""
@@ -54,7 +55,7 @@ class Bars:
             ax.spines[:].set_visible(False)
             ax.set(xticks=[], yticks=[])
             if words := silent(values):
-                say(ax, words, self.theme)
+                say_upon(ax, words, self.theme)
             else:
                 self._chart(ax, bars)
                 if not broken(values):
@@ -97,16 +98,12 @@ def _colour(bar: Bar, theme: Theme) -> str:
 
 
 def _number(ax: Axes, row: float, bar: Bar, theme: Theme) -> None:
+    """Writes the number of a bar at its far end."""
     finite = math.isfinite(bar.value)
     left = finite and bar.value < 0
-    ax.annotate(
-        number(bar.value) if finite else f"{bar.value}".replace("nan", "NaN"),
-        (bar.value if finite else 0.0, row),
-        xytext=(-4 if left else 4, 0),
-        textcoords="offset points",
-        ha="right" if left else "left",
-        va="center",
-        fontsize=8,
-        color=theme.muted if finite else theme.alarm,
-        parse_math=False,
-    )
+    text = number(bar.value) if finite else str(bar.value).replace("nan", "NaN")
+    at = (bar.value if finite else 0.0, row)
+    colour = theme.muted if finite else theme.alarm
+    side = {"ha": "right" if left else "left", "va": "center"}
+    shift = (-4 if left else 4, 0)
+    note(ax, text, at, shift, "data", **side, fontsize=8, color=colour)

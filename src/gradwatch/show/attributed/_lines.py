@@ -11,7 +11,7 @@ from .. import palette
 from ..palette import Theme, rgb
 from ._heat import heat, limit_of, over
 from ._panel import Panel, broken, readable, silent
-from ._words import caption, colour_bar, say
+from ._words import caption, colour_bar, say_upon
 
 DRAWN = 6
 """Lines that can be distinguished; of more, their mean is drawn."""
@@ -68,7 +68,7 @@ class Lines:
         if self.strips:
             above.tick_params(labelbottom=False)
         if words := silent(values):
-            say(above, words, theme)
+            say_upon(above, words, theme)
         elif limit:
             options = {"fraction": 0.04, "pad": 0.02, "aspect": 16}
             colour_bar(part, [*axes], limit, theme, signed=panel.signed, **options)

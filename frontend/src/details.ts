@@ -73,7 +73,7 @@ function cell(quantity: Quantity, snapshot: Snapshot | null, line: number): [str
 }
 
 function share(quantity: Quantity, value: number): string {
-  return quantity.label.startsWith("%") ? percent(value) : number(value, 3);
+  return quantity.percent ? percent(value) : number(value, 3);
 }
 
 /** What was trained and what watching cost, in a few lines. */

@@ -75,7 +75,7 @@ export class FindingsList {
     const more = el(
       "div",
       { class: "more" },
-      seen ? el("p", {}, el("b", {}, "Seen: "), ...prose(seen), ".") : null,
+      seen ? el("p", {}, el("b", {}, "Evidence: "), ...prose(seen), ".") : null,
       finding.healthy ? el("p", {}, el("b", {}, "Healthy: "), ...prose(finding.healthy), ".") : null,
       finding.try_first
         ? el("p", {}, el("b", {}, "Try first: "), ...prose(finding.try_first))

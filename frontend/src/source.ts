@@ -16,6 +16,8 @@ export interface Quantity {
   scale: "log" | "share";
   kinds: Kind[];
   meaning: string;
+  /** A share that is shown in per cent. */
+  percent: boolean;
 }
 
 export interface Finding {

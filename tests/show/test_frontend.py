@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gradwatch.show import palette
-from gradwatch.show.static import SCRIPT, STYLE
+from gradwatch.show.static import REPORT, SCRIPT
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,7 +31,7 @@ def test_the_style_of_a_report_has_every_colour_that_it_names():
     """A custom property that is not defined would silently be no colour."""
     defined = {theme: set(re.findall(r"--([\w-]+):", palette.THEMES[theme].css)) for theme in palette.THEMES}  # fmt: skip # noqa: E501
     assert defined["light"] == defined["dark"]
-    for style in (STYLE, ROOT / "frontend/src/style.css"):
+    for style in (REPORT, ROOT / "frontend/src/style.css"):
         used = set(re.findall(r"var\(--([\w-]+)\)", style.read_text(encoding="utf-8")))
         assert used <= defined["light"]
 

@@ -1,16 +1,33 @@
 """One run with extreme numbers is the same through every way of reading it."""
 
+import base64
+import csv
 import io
 import json
 import math
+import re
+import zlib
 
 import numpy as np
 import pytest
 from rich.console import Console
 
+from gradwatch.diagnose import Finding, Measured, evidence_of, snapshots
 from gradwatch.run import Layout, Record, RunWriter, open_run
 from gradwatch.show._format import number
-from gradwatch.show.charts import QUANTITIES, heat_answer, snapshot_answer, unpacked
+from gradwatch.show.charts import (
+    CURVES,
+    MEASURED,
+    NAN,
+    NEGINF,
+    POSINF,
+    QUANTITIES,
+    curves_answer,
+    facts_of,
+    heat_answer,
+    snapshot_answer,
+    unpacked,
+)
 from gradwatch.show.live import follow
 from gradwatch.show.report import report
 from gradwatch.summarise import COLUMNS, blank
@@ -25,17 +42,34 @@ NUMBERS = {
     "minus_zero": -0.0,
     "absent": None,
 }
+FLAGS = {
+    "nan": MEASURED | NAN,
+    "posinf": MEASURED | POSINF,
+    "neginf": MEASURED | NEGINF,
+    "absent": 0,
+}
 
 
 @pytest.fixture
 def run(tmp_path):
-    """A run of one step, in which each weight has one of the numbers as its norm."""
+    """A step for each number, at which it is the global norm; one weight for each too.
+
+    Each weight has its number as its norm, at every step.
+    """
     layout = Layout(tuple(NUMBERS), ("weight",) * len(NUMBERS), (6,) * len(NUMBERS))
     rows = np.zeros((len(NUMBERS), len(COLUMNS)))
     rows[:, 0] = [blank(1)[0] if n is None else n for n in NUMBERS.values()]
     with RunWriter(tmp_path / "run") as writer:
-        writer.write(Record(0, layout, rows, None, {}))
+        for step, value in enumerate(NUMBERS.values()):
+            totals = {} if value is None else {"global_norm": value}
+            writer.write(Record(step, layout, rows, None, totals))
     return open_run(tmp_path / "run")
+
+
+def embedded_data(page):
+    """The facts and arrays that a report carries for its charts."""
+    [text] = re.findall(r'id="gradwatch-data">([^<]*)<', page)
+    return unpacked(zlib.decompress(base64.b64decode(text)))
 
 
 def same(found, expected):
@@ -45,45 +79,91 @@ def same(found, expected):
     return np.float64(found).tobytes() == np.float64(expected).tobytes()
 
 
+def drawn_as(value, flags, name):
+    """Whether a picture has the number: finite ones as such, others as flags."""
+    expected = NUMBERS[name]
+    if flags != FLAGS.get(name, MEASURED):
+        return False
+    finite = expected is not None and math.isfinite(expected)
+    return value == expected if finite else math.isnan(value)
+
+
 def test_series_and_records_and_pandas_have_the_numbers(run):
     """The public columns, what the rules see, and the table of pandas."""
     pandas = pytest.importorskip("pandas")
-    [record] = run.records()
+    record, *_ = run.records()
     table = run.to_pandas()
     for row, (name, expected) in enumerate(NUMBERS.items()):
-        [found] = run[name].norm.tolist()
-        assert same(found, expected), name
+        for found in run[name].norm.tolist():
+            assert same(found, expected), name
         assert same(record.rows[row, 0], blank(1)[0] if expected is None else expected)
         value = table["norm"].array[row]
         assert same(None if value is pandas.NA else value, expected), name
+    for found, expected in zip(run.totals.global_norm.tolist(), NUMBERS.values(), strict=True):  # fmt: skip # noqa: E501
+        assert same(found, expected)
 
 
 def test_an_export_has_the_numbers(run, tmp_path):
-    """JSON has words for those that it does not know."""
+    """JSON and CSV have words for those that they do not know."""
     run.export(tmp_path / "a.json")
     words = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
     for row in json.loads((tmp_path / "a.json").read_text())["rows"]:
         assert same(words.get(row["norm"], row["norm"]), NUMBERS[row["name"]])
+    run.export(tmp_path / "a.csv")
+    with (tmp_path / "a.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            found = float(row["norm"]) if row["norm"] else None
+            assert same(found, NUMBERS[row["name"]]), row["name"]
+
+
+def test_a_parquet_file_has_the_numbers(run, tmp_path):
+    """An absence is null, and NaN is a number."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    run.export(tmp_path / "a.parquet")
+    for row in parquet.read_table(tmp_path / "a.parquet").to_pylist():
+        assert same(row["norm"], NUMBERS[row["name"]]), row["name"]
 
 
 def test_the_tab_has_the_numbers(run):
     """Finite ones as float64; flags say what the others are."""
     _, heat = unpacked(heat_answer(run, "weight", "norm", None, 10))
     _, snapshot = unpacked(snapshot_answer(run, "weight", 0))
-    norms = snapshot["values"][list(QUANTITIES).index("norm")]
-    for row, (name, expected) in enumerate(NUMBERS.items()):
-        for found in (heat["values"][row, 0], norms[row]):
-            finite = expected is not None and math.isfinite(expected)
-            assert found == expected if finite else math.isnan(found), name
+    _, curves = unpacked(curves_answer(run, None, 10))
+    norm, total = list(QUANTITIES).index("norm"), CURVES.index("global_norm")
+    for row, name in enumerate(NUMBERS):
+        for bucket in range(len(NUMBERS)):
+            cell = heat["values"][row, bucket], heat["flags"][row, bucket]
+            assert drawn_as(*cell, name), name
+        cell = snapshot["values"][norm, row], snapshot["flags"][norm, row]
+        assert drawn_as(*cell, name), name
+        for ends in ("least", "values"):
+            cell = curves[ends][total, row], curves["flags"][total, row]
+            assert drawn_as(*cell, name), name
 
 
 def test_the_report_has_the_numbers(run):
-    """None for what has no finite norm."""
+    """As JSON, and embedded in the page; there too, flags say what is not finite."""
     [told] = json.loads(report([run], "json"))["runs"]
     for layer in told["layers"]:
         expected = NUMBERS[layer["name"]]
         finite = expected is not None and math.isfinite(expected)
-        assert same(layer["last"], expected if finite else None), layer["name"]
+        for key in ("first", "last", "largest"):
+            assert same(layer[key], expected if finite else None), layer["name"]
+    _, arrays = embedded_data(report([run]))
+    values, flags = (arrays[f"0/heat/weight/norm/{a}"] for a in ("values", "flags"))
+    for row, name in enumerate(NUMBERS):
+        assert drawn_as(values[row, 0], flags[row, 0], name), name
+    curves, flags = arrays["0/curves/values"], arrays["0/curves/flags"]
+    for step, name in enumerate(NUMBERS):
+        assert drawn_as(curves[0, step], flags[0, step], name), name
+
+
+def test_the_tables_of_a_report_show_the_numbers(run):
+    """In the digits that tables have."""
+    for name, expected in NUMBERS.items():
+        [row] = [x for x in report([run], "md").splitlines() if f"| `{name}` " in x]
+        finite = expected is not None and math.isfinite(expected)
+        assert row.split(" | ")[1] == number(expected if finite else None), name
 
 
 def test_the_terminal_has_the_numbers(run):
@@ -91,6 +171,42 @@ def test_the_terminal_has_the_numbers(run):
     console = Console(file=io.StringIO(), width=120)
     follow(run.directory, console=console, once=True)
     lines = console.file.getvalue().splitlines()
-    for name in ("tiny", "large", "beyond"):
-        [line] = [line for line in lines if line.startswith(f"{name} ")]
-        assert number(NUMBERS[name], 3) in line.split(), name
+    for name, expected in NUMBERS.items():
+        [line] = [line for line in lines if re.match(rf"{name} ", line)]
+        assert number(expected, 3) in line.split(), name
+    assert f"global norm {number(None, 3)} " in console.file.getvalue()
+
+
+def test_the_figures_have_the_numbers(run):
+    """What the scale can hold is on it; crosses and rings stand for the rest."""
+    pytest.importorskip("matplotlib")
+    [image, states] = run.plot("norm").axes[0].images
+    for row, (name, expected) in enumerate(NUMBERS.items()):
+        on_scale = expected is not None and math.isfinite(expected) and expected > 0
+        found = image.get_array()[row, 0]
+        assert (found is np.ma.masked) != on_scale, name
+        assert found is np.ma.masked or found == expected
+        assert (states.get_array()[row, 0] is np.ma.masked) == on_scale, name
+
+
+def test_the_rules_have_the_numbers(run):
+    """At each step as they read it, and in the evidence that they show."""
+    for step in snapshots(run):
+        for found, (name, expected) in zip(step.norm, NUMBERS.items(), strict=True):
+            nan = expected is None or math.isnan(expected)
+            assert math.isnan(found) if nan else same(found, expected), name
+    measured = Measured("nonfinite_gradients", 1.0)
+    [seen] = evidence_of(Finding("nonfinite", step=3, measured=measured), run)
+    [values] = seen.lines.values()
+    for found, (name, expected) in zip(values, NUMBERS.items(), strict=True):
+        nan = expected is None or math.isnan(expected)
+        assert math.isnan(found) if nan else same(found, expected), name
+
+
+def test_facts_are_the_same_in_the_tab_and_the_report(run):
+    """Names, sizes, steps: one function makes both."""
+    facts, _ = embedded_data(report([run]))
+    tab = facts_of("run", run)
+    [told] = facts["runs"]
+    for key in ("lines", "first", "last", "records"):
+        assert json.loads(json.dumps(tab[key])) == told[key]

@@ -13,12 +13,13 @@ from . import _format as form
 from .palette import Tone
 
 MOSTLY_ZERO = 0.9
+_NUMBERS = ("norm", "mean", "std", "min", "max")
 HEADINGS = {"weight": "weights", "activation": "activations", "input": "inputs"}
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What one place of a table says, how it is toned, and what lies behind it.
+    """One cell of a table: its text, its tone, and the exact value.
 
     Attributes:
         text: The words shown.
@@ -157,6 +158,10 @@ def _number_cell(value: float | None, digits: int) -> Cell:
     return Cell(text, "plain" if math.isfinite(value) else "alarm", repr(value))
 
 
+def _number_column(name: str) -> Callable[[Row, int], Cell]:
+    return lambda row, digits: _number_cell(getattr(row, name), digits)
+
+
 def _zeros_cell(row: Row, _: int) -> Cell:
     text = form.percent(row.zeros)
     if row.zeros is None:
@@ -192,11 +197,7 @@ _MAKERS: tuple[_Maker, ...] = (
             f"{row.shape} {row.dtype}",
         ),
     ),
-    (Column("norm"), lambda row, digits: _number_cell(row.norm, digits)),
-    (Column("mean"), lambda row, digits: _number_cell(row.mean, digits)),
-    (Column("std"), lambda row, digits: _number_cell(row.std, digits)),
-    (Column("min"), lambda row, digits: _number_cell(row.min, digits)),
-    (Column("max"), lambda row, digits: _number_cell(row.max, digits)),
+    *((Column(name), _number_column(name)) for name in _NUMBERS),
     (Column("% zero"), _zeros_cell),
     (Column("non-finite"), _nonfinite_cell),
 )

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from . import palette
-from ._figure import new_figure
+from ._figure import PERCENT, bare, new_figure
 
 Curves = Sequence[tuple[str, np.ndarray, np.ndarray]]
 Lines = Sequence[tuple[str, Mapping[str, np.ndarray | None]]]
@@ -48,8 +48,8 @@ def draw_curves(
             ax.plot(at, mean, **look, linewidth=2.2, markersize=4.5, label=name)
         verb = "removed" if what == "deletion" else "put in"
         ax.set(xlim=(0, 1), xlabel=f"share of the input {verb}", ylabel=target)
-        ax.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-        _plain(ax)
+        ax.xaxis.set_major_formatter(PERCENT)
+        bare(ax, grid="both")
         better = (
             "the lower, the better"
             if what == "deletion"
@@ -66,7 +66,9 @@ def draw_randomisation(
 ) -> Figure:
     """Returns the figure of `plot_randomisation`."""
     measures = [
-        m for m in _MEASURES if any(found.get(m) is not None for _, found in lines)
+        m
+        for m in _MEASURES
+        if any(measured.get(m) is not None for _, measured in lines)
     ]
     width = max(3.4, 0.42 * len(layers) + 1.6)
     with new_figure(min(width * len(measures), 16), 4.0, theme) as figure:
@@ -95,9 +97,9 @@ def _draw_measure(
     order: str,
     theme: palette.Theme,
 ) -> None:
-    places = np.arange(len(layers) + 1)
-    for number, (method, found) in enumerate(lines):
-        values = found.get(measure)
+    positions = np.arange(len(layers) + 1)
+    for number, (method, measured) in enumerate(lines):
+        values = measured.get(measure)
         if values is None:
             continue
         known = np.where(np.isfinite(values), values, np.nan)
@@ -110,14 +112,14 @@ def _draw_measure(
             # A constant explanation has no rank correlation, hence NaN.
             low, high = (_nan_edge(whole, end) for end in (np.fmin, np.fmax))
             ax.fill_between(
-                places, low, high, color=look["color"], alpha=0.1, linewidth=0
+                positions, low, high, color=look["color"], alpha=0.1, linewidth=0
             )
-        ax.plot(places, mean, **look, label=method, linewidth=2, markersize=5)
+        ax.plot(positions, mean, **look, label=method, linewidth=2, markersize=5)
     ax.axhline(0, color=theme.muted, linewidth=0.8, alpha=0.6)
-    ax.set_xticks(places, ["trained", *layers], rotation=45, ha="right")
+    ax.set_xticks(positions, ["trained", *layers], rotation=45, ha="right")
     ax.set_ylim(-1.06, 1.06)
     ax.set_title(_MEASURES[measure], loc="left", fontsize=9)
-    _plain(ax)
+    bare(ax, grid="both")
 
 
 def _nan_mean(rows: np.ndarray) -> np.ndarray:
@@ -143,10 +145,3 @@ def _look(number: int, theme: palette.Theme) -> dict[str, Any]:
 
 def _area(share: np.ndarray, line: np.ndarray) -> float:
     return float(np.sum((line[1:] + line[:-1]) / 2 * np.diff(share)))
-
-
-def _plain(ax: Axes) -> None:
-    ax.grid(color=palette.FAINT, linewidth=0.6)
-    ax.tick_params(length=0)
-    for side in ("top", "right", "left", "bottom"):
-        ax.spines[side].set_visible(False)

@@ -8,11 +8,12 @@ from html import escape
 from gradwatch.summarise import Row
 
 from ._cells import Cell, Grid, Section, grid_of_rows
-from .palette import BLUE, SKY, THEMES, TONES, tone_colour
+from .palette import THEMES, TONES, tone_colour
+from .static import NOTEBOOK
 
 # Notebooks say which theme they use, not which one the system prefers: JupyterLab and
 # Notebook 7 on <body>, VS Code by a class of <body>, Colab on <html>.
-DARK = (
+_DARK = (
     '[data-jp-theme-light="false"]',
     ".vscode-dark",
     ".vscode-high-contrast:not(.vscode-high-contrast-light)",
@@ -96,38 +97,21 @@ def _cell(cell: Cell, align: str) -> str:
 
 
 def _style() -> str:
-    """Returns the style sheet: colours inherited, or given for light and for dark."""
-    lines = [
-        ".gradwatch{overflow-x:auto;color:inherit;font-size:90%}",
-        ".gradwatch table{border-collapse:collapse;background:none;color:inherit;"
-        "font-size:100%;font-variant-numeric:tabular-nums;margin:0}",
-        ".gradwatch caption{caption-side:top;text-align:left;font-weight:bold;"
-        "padding:.4em .6em;color:inherit}",
-        ".gradwatch tr{background:none}",
-        ".gradwatch th,.gradwatch td{padding:.25em .6em;border:0;background:none;"
-        "vertical-align:baseline;white-space:nowrap}",
-        ".gradwatch thead th{border-bottom:1px solid #8888}",
-        ".gradwatch tbody+tbody tr:first-child>*{border-top:1px solid #8888}",
-        ".gradwatch tbody tr:hover{background:#8882}",
-        ".gradwatch .left{text-align:left}.gradwatch .right{text-align:right}",
-        ".gradwatch td:first-child{white-space:normal;overflow-wrap:anywhere;"
-        "min-width:8em;max-width:32em}",
-        ".gradwatch td.barred{position:relative;padding-left:5.4em}",
-        ".gradwatch .bar{position:absolute;left:.6em;top:.6em;height:.6em}",
-        ".gradwatch p{margin:.4em .6em}.gradwatch ul{margin:.2em 0}",
-    ]
-    lines += themed(".gradwatch .bar", "background", BLUE, SKY)
+    """Returns the style sheet: colours are inherited, or set for light and for dark."""
+    light, dark = THEMES["light"], THEMES["dark"]
+    lines = _themed("bar", "background", light.hues[0], dark.hues[0])
+    lines += _themed("pos", "background", light.positive, dark.positive)
+    lines += _themed("neg", "background", light.negative, dark.negative)
     for tone in TONES:
-        light, dark = (tone_colour(tone, THEMES[name]) for name in ("light", "dark"))
-        if light and dark:
-            lines += themed(f".gradwatch .{tone}", "color", light, dark)
-    return "\n".join(lines)
+        colours = tone_colour(tone, light), tone_colour(tone, dark)
+        lines += _themed(tone, "color", *colours) if all(colours) else []
+    return NOTEBOOK.read_text(encoding="utf-8") + "\n".join(lines)
 
 
-def themed(selector: str, style: str, light: str, dark: str) -> list[str]:
-    """Returns the rules of a colour on a light page and in dark notebooks."""
-    selectors = ",".join(f"{theme} {selector}" for theme in DARK)
-    return [f"{selector}{{{style}:{light}}}", f"{selectors}{{{style}:{dark}}}"]
+def _themed(name: str, style: str, light: str | None, dark: str | None) -> list[str]:
+    """Returns the rules of a class on a light page and in dark notebooks."""
+    selectors = ",".join(f"{theme} .gradwatch .{name}" for theme in _DARK)
+    return [f".gradwatch .{name}{{{style}:{light}}}", f"{selectors}{{{style}:{dark}}}"]
 
 
 STYLE = _style()

@@ -75,7 +75,7 @@ def plain_table(
     footer: Sequence[str] = (),
     width: int | None = None,
 ) -> str:
-    """As `table_text`, but of any words: the first column holds addresses.
+    """Returns a table of any words as plain text; the first column holds addresses.
 
     A column whose every entry is a number (or empty) leans to the right.
 

@@ -9,11 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 
 from .. import palette
+from .._figure import note
 from .._fold import fold
 from ..palette import Theme
 from ._panel import Panel, broken, number, silent
 from ._ranked import Bar, ranked
-from ._words import caption, say
+from ._words import caption, say_upon
 
 ACROSS = 2
 """Examples side by side."""
@@ -54,7 +55,7 @@ class Bars:
             ax.spines[:].set_visible(False)
             ax.set(xticks=[], yticks=[])
             if words := silent(values):
-                say(ax, words, self.theme)
+                say_upon(ax, words, self.theme)
             else:
                 self._chart(ax, bars)
                 if not broken(values):
@@ -63,11 +64,11 @@ class Bars:
 
     def _chart(self, ax: Axes, bars: list[Bar]) -> None:
         theme = self.theme
-        places = np.arange(len(bars))
+        rows = np.arange(len(bars))
         values = np.array([bar.value for bar in bars])
         lengths = np.where(np.isfinite(values), values, 0.0)
         colours = [_colour(bar, theme) for bar in bars]
-        drawn = ax.barh(places, lengths, height=0.72, color=colours)
+        drawn = ax.barh(rows, lengths, height=0.72, color=colours)
         for bar, patch in zip(bars, drawn, strict=True):
             patch.set_alpha(0.45 if bar.rest else 1.0)
         low, high = min(0.0, lengths.min()), max(0.0, lengths.max())
@@ -81,13 +82,13 @@ class Bars:
             folded[bar.name] + (f" = {bar.feature}" if bar.feature else "")
             for bar in bars
         ]
-        ax.set_yticks(places, names, fontsize=8.5, parse_math=False)
+        ax.set_yticks(rows, names, fontsize=8.5, parse_math=False)
         ax.tick_params(length=0)
         for label, bar in zip(ax.get_yticklabels(), bars, strict=True):
             if bar.rest:
                 label.set_color(theme.muted)
-        for place, bar in zip(places, bars, strict=True):
-            _number(ax, float(place), bar, theme)
+        for row, bar in zip(rows, bars, strict=True):
+            _number(ax, float(row), bar, theme)
 
 
 def _colour(bar: Bar, theme: Theme) -> str:
@@ -96,17 +97,13 @@ def _colour(bar: Bar, theme: Theme) -> str:
     return theme.negative if bar.value < 0 else theme.positive
 
 
-def _number(ax: Axes, place: float, bar: Bar, theme: Theme) -> None:
+def _number(ax: Axes, row: float, bar: Bar, theme: Theme) -> None:
+    """Writes the number of a bar at its far end."""
     finite = math.isfinite(bar.value)
     left = finite and bar.value < 0
-    ax.annotate(
-        number(bar.value) if finite else f"{bar.value}".replace("nan", "NaN"),
-        (bar.value if finite else 0.0, place),
-        xytext=(-4 if left else 4, 0),
-        textcoords="offset points",
-        ha="right" if left else "left",
-        va="center",
-        fontsize=8,
-        color=theme.muted if finite else theme.alarm,
-        parse_math=False,
-    )
+    text = number(bar.value) if finite else str(bar.value).replace("nan", "NaN")
+    at = (bar.value if finite else 0.0, row)
+    colour = theme.muted if finite else theme.alarm
+    side = {"ha": "right" if left else "left", "va": "center"}
+    shift = (-4 if left else 4, 0)
+    note(ax, text, at, shift, "data", **side, fontsize=8, color=colour)

@@ -21,7 +21,8 @@ Group = Images | Words | Bars | Lines
 
 def draw(panels: Sequence[Panel], title: str, theme: Theme, top: int) -> Figure:
     """Returns the figure of `plot_panels`."""
-    groups = [_group(list(some), theme, top) for _, some in groupby(panels, together)]
+    every = groupby(panels, together)
+    groups = [_group(list(members), theme, top) for _, members in every]
     width = max(group.width for group in groups)
     words = wrapped_title(title, width)
     head = 0.12 + 0.2 * (1 + words.count("\n"))

@@ -1,4 +1,4 @@
-"""Heat: how strong a number is, and which colour that has."""
+"""Heat: the strength of a number, and its colour."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from ..palette import Theme, rgb
 
 PERCENTILE = 99
-"""Of |value|: where the scale ends. The few that are larger get its last colour."""
+"""Percentile of |value| at which the scale ends; larger ones get its last colour."""
 
 
 STRENGTH = 0.7
@@ -15,7 +15,7 @@ STRENGTH = 0.7
 
 
 def limit_of(values: np.ndarray) -> float:
-    """Returns where the scale ends, such that a single spike does not hide the rest.
+    """Returns the end of the scale, such that a single spike does not hide the rest.
 
     Example:
     >>> limit_of(np.array([0.0, -2.0, np.nan, 1.0]))
@@ -52,9 +52,9 @@ def heat(values: np.ndarray, limit: float, *, signed: bool, theme: Theme) -> np.
         colour = np.stack(channels, axis=-1)
     # Half the limit is to be seen clearly, and noise near zero is not.
     alpha = size**STRENGTH * np.clip(size / 0.04, 0, 1)
-    found = np.concatenate([colour, alpha], axis=-1)
-    found[~finite] = (*rgb(theme.ink), 1.0)
-    return found
+    colours = np.concatenate([colour, alpha], axis=-1)
+    colours[~finite] = (*rgb(theme.ink), 1.0)
+    return colours
 
 
 def over(below: np.ndarray, colours: np.ndarray) -> np.ndarray:

@@ -8,11 +8,11 @@ from itertools import groupby
 
 import numpy as np
 
-from .._html import STYLE, themed
+from .._html import STYLE
 from ..palette import THEMES, rgb
 from ._heat import STRENGTH, heat, limit_of, over, washed
-from ._html_lines import lines_html
-from ._panel import Panel, broken, left_out, number, readable, silent, together
+from ._html_lines import lines_html, notes
+from ._panel import Panel, left_out, number, readable, silent, together
 from ._png import data_url
 from ._ranked import Bar, ranked
 
@@ -37,11 +37,11 @@ def panels_html(panels: Sequence[Panel], *, title: str, top: int = 12) -> str:
     """
     lines = [
         '<div class="gradwatch">',
-        f"<style>{STYLE}\n{_OWN}</style>",
+        f"<style>{STYLE}</style>",
         f"<p><strong>{escape(title)}</strong></p>",
     ]
-    for _, some in groupby(panels, together):
-        group = list(some)
+    for _, members in groupby(panels, together):
+        group = list(members)
         if group[0].kind == "image":
             lines += _images(group)
         elif group[0].kind == "tokens":
@@ -94,14 +94,11 @@ def _strongest(values: np.ndarray) -> str:
 
 
 def _said(values: np.ndarray, limit: float, panel: Panel) -> str:
-    """The scale in words, or that there is none; and what is not finite."""
+    """Returns the scale in words, or that there is none; and what is not finite."""
     words = silent(values)
     if limit and not words:
         words = f"±{limit:.3g}" if panel.signed else f"0 to {limit:.3g}"
-    found = f'<div class="dim">{escape(words)}</div>' if words else ""
-    if trouble := broken(values):
-        found += f'<div class="alarm">{escape(trouble)}</div>'
-    return found
+    return "".join(notes(values, words, tag="div"))
 
 
 def _tokens(panel: Panel) -> Iterator[str]:
@@ -118,12 +115,9 @@ def _tokens(panel: Panel) -> Iterator[str]:
             if readable(word)
         ]
         yield f'<p class="tokens">{" ".join(spans)}</p>'
-        shown = {place for place, word in enumerate(words) if readable(word)}
-        notes = [silent(values), left_out(values, shown)]
-        if any(notes):
-            yield f'<p class="dim">{escape("; ".join(filter(None, notes)))}</p>'
-        if trouble := broken(values):
-            yield f'<p class="alarm">{escape(trouble)}</p>'
+        shown = {index for index, word in enumerate(words) if readable(word)}
+        said = filter(None, (silent(values), left_out(values, shown)))
+        yield from notes(values, "; ".join(said))
 
 
 def _token(word: str, value: float, limit: float) -> str:
@@ -156,10 +150,7 @@ def _bars(panel: Panel, top: int) -> Iterator[str]:
         for bar in bars:
             yield _bar(bar, reach)
         yield "</tbody></table>"
-        if words := silent(values):
-            yield f'<p class="dim">{escape(words)}</p>'
-        if trouble := broken(values):
-            yield f'<p class="alarm">{escape(trouble)}</p>'
+        yield from notes(values, silent(values))
 
 
 def _bar(bar: Bar, reach: float) -> str:
@@ -176,22 +167,3 @@ def _bar(bar: Bar, reach: float) -> str:
         f'<td class="right half">{against}</td><td class="left half">{favour}</td>'
         f'<td class="right {tone}">{words}</td></tr>'
     )
-
-
-def _style() -> str:
-    light, dark = THEMES["light"], THEMES["dark"]
-    lines = [
-        ".gradwatch .tokens{line-height:2;margin:.2em .6em}",
-        ".gradwatch .tokens>*{padding:.15em .3em;border-radius:.25em}",
-        ".gradwatch .half{min-width:7em}",
-        ".gradwatch .pictures td{vertical-align:top}",
-        ".gradwatch img{max-width:none;display:block;margin:.1em 0}",
-        ".gradwatch svg{max-width:100%;display:block;margin:.2em .6em}",
-        ".gradwatch .neg,.gradwatch .pos{display:inline-block;height:.8em}",
-    ]
-    lines += themed(".gradwatch .pos", "background", light.positive, dark.positive)
-    lines += themed(".gradwatch .neg", "background", light.negative, dark.negative)
-    return "\n".join(lines)
-
-
-_OWN = _style()

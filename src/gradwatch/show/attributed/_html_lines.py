@@ -13,7 +13,7 @@ from ._panel import Panel, broken, readable, silent
 from ._png import data_url
 
 _WIDTH, _HEIGHT, _STRIP = 640, 120, 14
-_DRAWN = 6  # lines that can be told apart; of more, their mean is drawn
+_DRAWN = 6  # lines that can be distinguished; of more, their mean is drawn
 _DASHES = ("", "6 3", "6 3 1 3", "1 3", "9 2", "2 2")
 
 
@@ -23,10 +23,14 @@ def lines_html(panel: Panel) -> Iterator[str]:
         yield f'<p class="dim">{escape(caption)} · {escape(panel.heading)}</p>'
         yield from _example(panel, row, caption)
         values = panel.values[row]
-        if words := silent(values):
-            yield f'<p class="dim">{escape(words)}</p>'
-        if trouble := broken(values):
-            yield f'<p class="alarm">{escape(trouble)}</p>'
+        yield from notes(values, silent(values))
+
+
+def notes(values: np.ndarray, words: str, tag: str = "p") -> Iterator[str]:
+    """Yields a line of words, and one on numbers that are not finite."""
+    for text, tone in ((words, "dim"), (broken(values), "alarm")):
+        if text:
+            yield f'<{tag} class="{tone}">{escape(text)}</{tag}>'
 
 
 def _example(panel: Panel, row: int, caption: str) -> Iterator[str]:
@@ -47,8 +51,8 @@ def _example(panel: Panel, row: int, caption: str) -> Iterator[str]:
     if strips:
         yield _ground(values.T, limit, panel, (_HEIGHT, _STRIP * strips))
         names = [readable(name) for name in panel.labels[0]]
-        for place, name in enumerate(names):
-            y = _HEIGHT + _STRIP * (place + 0.75)
+        for strip, name in enumerate(names):
+            y = _HEIGHT + _STRIP * (strip + 0.75)
             yield (
                 f'<text x="3" y="{y:.1f}" font-size="10" fill="currentColor">'
                 f"{escape(name)}</text>"

@@ -12,7 +12,7 @@ from matplotlib.figure import SubFigure
 from ..palette import Theme
 from ._heat import heat, limit_of, over, washed
 from ._panel import Panel, broken, silent
-from ._words import CHARACTER, caption, colour_bar, say, wrapped_title
+from ._words import CHARACTER, caption, colour_bar, say_upon, wrapped_title
 
 SIDE = 2.0  # inches of the longer side of a picture
 BAR, BAR_WIDTH = 0.75, 0.07  # inches of a scale with its numbers, and without
@@ -81,7 +81,7 @@ class Images:
             title = wrapped_title(panel.heading, self.side[0] + BAR)
             ax.set_title(title, fontsize=9, fontweight="bold", parse_math=False)
         if words := silent(values):
-            say(ax, words, self.theme)
+            say_upon(ax, words, self.theme)
         if limit:
             options = {"cax": scale}
             scale.set_box_aspect(self.side[1] / BAR_WIDTH)  # as tall as the picture

@@ -11,10 +11,10 @@ from .. import palette
 from ..palette import Theme, rgb
 from ._heat import heat, limit_of, over
 from ._panel import Panel, broken, readable, silent
-from ._words import caption, colour_bar, say
+from ._words import caption, colour_bar, say_upon
 
 DRAWN = 6
-"""Lines that can be told apart; of more, their mean is drawn."""
+"""Lines that can be distinguished; of more, their mean is drawn."""
 STRIPS = 16
 """Channels that get a strip of their own; more are added up."""
 STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
@@ -68,7 +68,7 @@ class Lines:
         if self.strips:
             above.tick_params(labelbottom=False)
         if words := silent(values):
-            say(above, words, theme)
+            say_upon(above, words, theme)
         elif limit:
             options = {"fraction": 0.04, "pad": 0.02, "aspect": 16}
             colour_bar(part, [*axes], limit, theme, signed=panel.signed, **options)
@@ -118,5 +118,5 @@ class Lines:
         ax.imshow(pixels, aspect="auto", interpolation="nearest")
         names = [readable(name)[:20] for name in self.panel.labels[0]]
         ax.set_yticks(range(len(names)), names, parse_math=False)
-        for place in range(1, len(names)):
-            ax.axhline(place - 0.5, color=palette.FAINT, linewidth=0.5)
+        for row in range(1, len(names)):
+            ax.axhline(row - 0.5, color=palette.FAINT, linewidth=0.5)

@@ -1,4 +1,4 @@
-"""What one panel shows: numbers, what they belong to, and words. No tensors."""
+"""The contents of one panel: numbers, what they belong to, and texts."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Panel:
 
     Attributes:
         kind: One of `KINDS`; it says which shapes follow.
-        name: Of the tensor.
-        method: How the numbers were made.
+        name: The name of the tensor.
+        method: The attribution method.
         values: `[examples, height, width]` for images, `[examples, places]` for tokens
             and bars, `[examples, time, channels]` for lines.
         data: What they belong to: pictures between 0 and 1, grey or RGB; the features
@@ -25,7 +25,7 @@ class Panel:
         labels: The words of each example; the names of the features or channels.
         captions: A line for each example: what was explained, and its value.
         source: Tells panels of the same pictures from those of others.
-        note: What is to be said of the panel as a whole.
+        note: A note on the panel as a whole.
     """
 
     kind: str
@@ -45,19 +45,19 @@ class Panel:
 
     @property
     def signed(self) -> bool:
-        """Whether some number is below zero; else nothing speaks against."""
+        """True if a number is below zero."""
         return bool(np.any(self.values[np.isfinite(self.values)] < 0))
 
 
 def together(panel: Panel) -> tuple[str, ...]:
-    """Panels with the same key are shown side by side: the same pictures."""
+    """Returns the key by which panels are shown side by side: the same pictures."""
     if panel.kind == "image" and panel.data is not None:
         return ("image", panel.source, str(panel.data.shape))
     return (panel.kind, panel.name, panel.method)
 
 
 def broken(values: np.ndarray) -> str:
-    """Says which numbers are not finite; nothing if all are.
+    """Returns a note on numbers that are not finite; "" if all are.
 
     Example:
     >>> broken(np.array([1.0, np.nan, np.inf, np.nan]))
@@ -75,21 +75,21 @@ def broken(values: np.ndarray) -> str:
 
 
 def silent(values: np.ndarray) -> str:
-    """Says that all numbers are zero; nothing if one is not."""
+    """Returns a note that all numbers are zero; "" if one is not."""
     if values.size == 0:
         return "there are no values"
     return f"all {values.size:,} values are zero" if not np.any(values) else ""
 
 
 def left_out(values: np.ndarray, shown: Set[int]) -> str:
-    """Says what the places add up to that have no word; nothing if it is nothing.
+    """Returns a note on the sum of values that are not shown; "" if all are zero.
 
     Example:
     >>> left_out(np.array([1.0, 2.0, -0.5]), {0})
     '2 places are not shown; together: +1.5'
     """
-    left = [place for place in range(len(values)) if place not in shown]
-    if not np.any(values[left]):  # padding that nobody looked at
+    left = [index for index in range(len(values)) if index not in shown]
+    if not np.any(values[left]):  # padding
         return ""
     places = "1 place is" if len(left) == 1 else f"{len(left):,} places are"
     return f"{places} not shown; together: {number(float(values[left].sum()))}"

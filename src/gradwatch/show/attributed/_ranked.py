@@ -1,4 +1,4 @@
-"""The largest numbers of a row, and what is left of the rest."""
+"""The largest numbers of a row, and the sum of the rest."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def ranked(
     order = np.argsort(-sizes, kind="stable")
     if len(order) == top + 1:  # one more takes no more room than "1 other"
         top += 1
-    found = [
+    bars = [
         Bar(
             readable(names[index]),
             "" if data is None else f"{data[index]:.4g}",
@@ -47,5 +47,5 @@ def ranked(
     others = order[top:]
     if len(others):
         total = float(values[others].sum(dtype="float64"))
-        found.append(Bar(f"{len(others):,} others", "", total, rest=True))
-    return found
+        bars.append(Bar(f"{len(others):,} others", "", total, rest=True))
+    return bars

@@ -19,15 +19,15 @@ from ._words import colour_bar
 
 WIDTH = 8.0
 COLUMNS = 78
-"""Characters of a line; the type is set to fill the figure with so many."""
+"""Characters of a line; the type is set so that they fill the figure."""
 LINE = 0.27  # inches from one line to the next
 LONGEST = 40
-"""Lines of an example: a novel would make a figure that nobody can open."""
+"""Maximum number of lines of an example, so that a figure can be opened."""
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """Where a word stands: its number, line, column and width in characters."""
+    """A word and its position: index, line, column and width in characters."""
 
     index: int
     text: str
@@ -43,7 +43,7 @@ def laid_out(words: Sequence[str], columns: int = COLUMNS) -> list[Word]:
     >>> [(word.text, word.line, word.column) for word in laid_out(["a", "bc", "d"], 5)]
     [('a', 0, 0), ('bc', 0, 2), ('d', 1, 0)]
     """
-    found: list[Word] = []
+    placed: list[Word] = []
     line = column = 0
     for index, word in enumerate(words):
         text = readable(word)
@@ -54,9 +54,9 @@ def laid_out(words: Sequence[str], columns: int = COLUMNS) -> list[Word]:
         width = _wide(text)
         if column and column + width > columns:
             line, column = line + 1, 0
-        found.append(Word(index, text, line, column, width))
+        placed.append(Word(index, text, line, column, width))
         column += width + 1
-    return found
+    return placed
 
 
 def _wide(text: str) -> int:
@@ -151,7 +151,7 @@ def _lines(words: Sequence[Word]) -> int:
 
 
 def _ink_on(ground: np.ndarray) -> str:
-    """Black or white, whichever can be read: by the luminance W3C defines."""
+    """Returns black or white, whichever can be read: by the luminance W3C defines."""
     linear = [
         (c / 12.92 if c <= 0.04 else ((c + 0.055) / 1.055) ** 2.4) for c in ground
     ]

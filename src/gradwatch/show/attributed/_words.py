@@ -11,6 +11,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import SubFigure
 
+from .._figure import say
 from ..palette import Theme
 from ._heat import scale
 from ._panel import number
@@ -20,7 +21,7 @@ CHARACTER = 0.072
 
 
 def wrapped_title(text: str, width: float) -> str:
-    """Breaks a title into lines that fit so many inches."""
+    """Breaks a title into lines that fit a width in inches."""
     return textwrap.fill(text, max(20, int(0.95 * width / (CHARACTER * 1.17))))
 
 
@@ -31,18 +32,10 @@ def caption(ax: Axes, text: str, theme: Theme, trouble: str = "") -> None:
         ax.set_xlabel(trouble, fontsize=8, color=theme.alarm, loc="left")
 
 
-def say(ax: Axes, text: str, theme: Theme) -> None:
-    """Writes words into the middle of axes that have nothing else to show."""
-    ax.text(
-        *(0.5, 0.5, text),
-        transform=ax.transAxes,
-        ha="center",
-        va="center",
-        fontsize=8.5,
-        color=theme.ink,
-        bbox={"facecolor": theme.paper, "edgecolor": "none", "alpha": 0.85, "pad": 3},
-        parse_math=False,
-    )
+def say_upon(ax: Axes, text: str, theme: Theme) -> None:
+    """Writes a text into the middle of axes, on a patch of the page."""
+    box = {"facecolor": theme.paper, "edgecolor": "none", "alpha": 0.85, "pad": 3}
+    say(ax, text, fontsize=8.5, color=theme.ink, bbox=box)
 
 
 def colour_bar(

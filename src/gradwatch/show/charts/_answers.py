@@ -59,9 +59,12 @@ def facts_of(
 
 def vocabulary() -> list[dict[str, Any]]:
     """Returns the quantities, in words."""
-    fields = ("name", "label", "scale", "kinds", "meaning")
+    fields = ("name", "scale", "kinds", "meaning", "percent")
     return [
-        {field: getattr(quantity, field) for field in fields}
+        {
+            **{field: getattr(quantity, field) for field in fields},
+            "label": f"% {quantity.label}" if quantity.percent else quantity.label,
+        }
         for quantity in QUANTITIES.values()
     ]
 

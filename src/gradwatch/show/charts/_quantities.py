@@ -29,6 +29,7 @@ class Quantity:
         meaning: One sentence.
         of: Returns the numbers of some steps of a chunk, `[steps, rows]`, and where
             they were measured.
+        percent: True if the number is a share that is shown in per cent.
     """
 
     name: str
@@ -37,11 +38,12 @@ class Quantity:
     kinds: tuple[str, ...]
     meaning: str
     of: Callable[[Chunk, slice], tuple[Numbers, Measured]]
+    percent: bool = False
 
     @property
     def axis_label(self) -> str:
         """The label on an axis whose ticks say "%" themselves."""
-        return self.label.replace("% ", "share ")
+        return f"share {self.label}" if self.percent else self.label
 
 
 def column(name: str) -> Callable[[Chunk, slice], tuple[Numbers, Measured]]:
@@ -117,8 +119,8 @@ QUANTITIES = {
             "The norm of the update over the norm of the weight.", _update_ratio,
         ),
         Quantity(
-            "zeros", "% zero", "share", _ALL, "The share of exact zeros.",
-            column("zeros"),
+            "zeros", "zero", "share", _ALL, "The share of exact zeros.",
+            column("zeros"), percent=True,
         ),
         Quantity(
             "noise", "noise", "share", _GRADIENTS,
@@ -152,9 +154,9 @@ QUANTITIES = {
             "The norm of the weight before the update.", column("weight_norm"),
         ),
         Quantity(
-            "underflow", "% lost in float16", "share", _ALL,
+            "underflow", "lost in float16", "share", _ALL,
             "The share of elements that are not zero but would be in float16.",
-            column("underflow"),
+            column("underflow"), percent=True,
         ),
         Quantity(
             "nonfinite", "non-finite elements", "log", _ALL,

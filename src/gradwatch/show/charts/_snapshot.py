@@ -14,8 +14,8 @@ from ._quantities import QUANTITIES, Quantity
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """One recorded step.
+class StepNumbers:
+    """All quantities of one recorded step.
 
     Attributes:
         index: Its index among the recorded steps.
@@ -32,7 +32,7 @@ class Snapshot:
     counts: NDArray[np.float64]
 
 
-def snapshot(run: Run, index: int, kind: str) -> Snapshot:
+def snapshot(run: Run, index: int, kind: str) -> StepNumbers:
     """Returns all quantities of the rows of one kind at a recorded step."""
     store = run.store
     chunk, at = store.at(index)
@@ -49,7 +49,7 @@ def snapshot(run: Run, index: int, kind: str) -> Snapshot:
     counts = np.zeros((len(NONFINITE), count), np.float64)
     for row, name in enumerate(NONFINITE):
         counts[row, to] = np.nan_to_num(chunk.column(name)[at, source])
-    return Snapshot(index, int(chunk.steps[at]), values, flags, counts)
+    return StepNumbers(index, int(chunk.steps[at]), values, flags, counts)
 
 
 def worst_index(

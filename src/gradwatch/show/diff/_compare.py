@@ -1,4 +1,4 @@
-"""What differs between two runs, in numbers."""
+"""The difference between two runs, in numbers."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class LayerDifference:
 
     Attributes:
         name: The address.
-        steps: At how many steps both have a norm that is finite.
-        a: The median of the norms of the first run at these steps; None without any.
-        b: Of the second run.
+        steps: Number of steps at which both have a norm that is finite.
+        a: The median of the norms of the first run at these steps; `None` without any.
+        b: The median of the norms of the second run, likewise.
         ratio: The median of second over first, step by step.
         apart: The first step at which they are not equal, or one is not finite and the
             other is; None if there is none.
-        bad_a: At how many common steps something was NaN or infinite in the first run.
-        bad_b: In the second.
+        bad_a: Number of common steps at which the first run had NaN or infinity.
+        bad_b: Number of those of the second.
     """
 
     name: str
@@ -41,15 +41,15 @@ class LayerDifference:
 
 @dataclass(frozen=True)
 class Difference:
-    """What differs between two runs; a table when printed.
+    """The difference between two runs; a table when printed.
 
     Attributes:
         runs: Their directories.
-        facts: What was trained, where that differs: a value of each.
-        common: How many steps both recorded.
+        facts: Facts of the training that differ: a value of each.
+        common: Number of steps that both recorded.
         layers: All that both have, the most different first.
-        only: The names that one of them has, and the other has not.
-        findings: What was found in one of them only.
+        only: Names that only one of them has.
+        findings: Findings that only one of them has.
     """
 
     runs: tuple[str, str]
@@ -61,7 +61,7 @@ class Difference:
 
     @property
     def same(self) -> bool:
-        """Whether nothing differs."""
+        """True if nothing differs."""
         return not (
             self.facts
             or any(self.only)
@@ -70,7 +70,7 @@ class Difference:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns it as plain values, as JSON has them."""
+        """Returns the difference as plain values, as JSON has them."""
         return {
             "runs": list(self.runs),
             "same": self.same,
@@ -78,7 +78,7 @@ class Difference:
             "common_steps": self.common,
             "layers": [asdict(layer) for layer in self.layers],
             "only": [list(names) for names in self.only],
-            "findings": [[f.to_dict() for f in found] for found in self.findings],
+            "findings": [[f.to_dict() for f in own] for own in self.findings],
         }
 
     def __str__(self) -> str:
@@ -90,7 +90,7 @@ class Difference:
 
 
 def compare(a: Run, b: Run) -> Difference:
-    """Returns what differs between two runs.
+    """Returns the difference between two runs.
 
     Norms are compared at the steps that both recorded. Findings are those that the
     monitor wrote; a run without any is judged now.
@@ -104,8 +104,9 @@ def compare(a: Run, b: Run) -> Difference:
     ...     with RunWriter(name) as writer:
     ...         layout = Layout(("a/kernel",), ("weight",), (6,))
     ...         writer.write(Record(0, layout, rows, None, {}))
-    >>> found = compare(open_run("runs/d"), open_run("runs/e"))
-    >>> found.layers[0].ratio, found.layers[0].apart, found.same
+    >>> difference = compare(open_run("runs/d"), open_run("runs/e"))
+    >>> layer = difference.layers[0]
+    >>> layer.ratio, layer.apart, difference.same
     (4.0, 0, False)
 
     Args:
@@ -176,10 +177,10 @@ def _layer(a: Series, b: Series) -> LayerDifference:
 
 def _bad(series: Series) -> Any:
     """Returns where some element was NaN or infinite, or the norm is."""
-    found = ~np.isfinite(series.norm.filled(0.0))
+    bad = ~np.isfinite(series.norm.filled(0.0))
     for counts in (series.nan, series.posinf, series.neginf):
-        found |= counts.filled(0.0) > 0
-    return found
+        bad |= counts.filled(0.0) > 0
+    return bad
 
 
 def _median(numbers: Any) -> float | None:
@@ -195,13 +196,13 @@ def _nearness(layer: LayerDifference) -> float:
 
 
 def _findings(a: Run, b: Run) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-    mine, yours = _found(a), _found(b)
+    mine, yours = _by_symptom(a), _by_symptom(b)
     return (
-        tuple(found for key, found in mine.items() if key not in yours),
-        tuple(found for key, found in yours.items() if key not in mine),
+        tuple(finding for key, finding in mine.items() if key not in yours),
+        tuple(finding for key, finding in yours.items() if key not in mine),
     )
 
 
-def _found(run: Run) -> dict[tuple[str, tuple[str, ...]], Finding]:
-    found = [Finding.from_dict(values) for values in run.findings] or find(run)
-    return {(each.symptom, each.addresses): each for each in found}
+def _by_symptom(run: Run) -> dict[tuple[str, tuple[str, ...]], Finding]:
+    findings = [Finding.from_dict(values) for values in run.findings] or find(run)
+    return {(each.symptom, each.addresses): each for each in findings}

@@ -1,4 +1,4 @@
-"""What differs between two runs, in words."""
+"""The text of the difference between two runs."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ SHOWN = 20
 _FAR = 10.0  # a factor between norms that a reader should notice
 
 
-def printed(found: Difference) -> str:
+def printed(difference: Difference) -> str:
     """Returns it as plain text."""
-    return _printed(rendered(found), None)
+    return _printed(rendered(difference), None)
 
 
-def rendered(found: Difference) -> RenderableType:
+def rendered(difference: Difference) -> RenderableType:
     """Returns it for rich."""
-    return Group(*_parts(found))
+    return Group(*_parts(difference))
 
 
-def _parts(found: Difference) -> Iterator[RenderableType]:
+def _parts(difference: Difference) -> Iterator[RenderableType]:
     bold = TONES["heading"]
-    a, b = map(printable, found.runs)
+    a, b = map(printable, difference.runs)
     yield Text(f"a: {a}\nb: {b}", bold)
     yield Text("")
-    if found.same:
-        steps = counted(found.common, "common step")
-        yield Text(f"The runs are the same in {steps} of {_layers(found)}.")
+    if difference.same:
+        steps = counted(difference.common, "common step")
+        yield Text(f"The runs are the same in {steps} of {_layers(difference)}.")
         return
-    if found.facts:
-        yield FittedTable(lambda _: _facts(found))
+    if difference.facts:
+        yield FittedTable(lambda _: _facts(difference))
         yield Text("")
-    yield from _of_layers(found)
-    for which, names in zip("ab", found.only, strict=True):
+    yield from _norms(difference)
+    for which, names in zip("ab", difference.only, strict=True):
         if names:
             yield Text(f"Only in {which}: {printable(quoted(names))}.")
-    for which, own in zip("ab", found.findings, strict=True):
+    for which, own in zip("ab", difference.findings, strict=True):
         if own:
             yield Text(f"\nFound only in {which}", bold)
         for finding in own:
@@ -59,14 +59,14 @@ def _parts(found: Difference) -> Iterator[RenderableType]:
             yield text
 
 
-def _layers(found: Difference) -> str:
-    return counted(len(found.layers), "layer")
+def _layers(difference: Difference) -> str:
+    return counted(len(difference.layers), "layer")
 
 
-def _facts(found: Difference) -> Grid:
+def _facts(difference: Difference) -> Grid:
     records = tuple(
         (Cell(printable(name)), Cell(_value(one)), Cell(_value(two)))
-        for name, (one, two) in found.facts.items()
+        for name, (one, two) in difference.facts.items()
     )
     columns = (Column("what", "left"), Column("a", "left"), Column("b", "left"))
     return Grid("What was trained", columns, (Section("", records),))
@@ -82,14 +82,14 @@ def _value(value: Any) -> str:
     return printable(str(value))
 
 
-def _of_layers(found: Difference) -> Iterator[RenderableType]:
-    if not found.common:
+def _norms(difference: Difference) -> Iterator[RenderableType]:
+    if not difference.common:
         yield Text("They have no recorded step in common: no norms to compare.")
         return
-    differ = [layer for layer in found.layers if layer.apart is not None]
+    differ = [layer for layer in difference.layers if layer.apart is not None]
     title = (
-        f"Norms at {counted(found.common, 'common step')}: {len(differ):,} of "
-        f"{_layers(found)} differ"
+        f"Norms at {counted(difference.common, 'common step')}: {len(differ):,} of "
+        f"{_layers(difference)} differ"
     )
     if not differ:
         yield Text(title, TONES["heading"])

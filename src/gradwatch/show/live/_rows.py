@@ -26,7 +26,7 @@ WELL = 5
 _BAD = {NEGINF: ("neginf", "-∞"), POSINF: ("posinf", "+∞"), NAN: ("nan", "NaN")}
 
 Kinds = NDArray[np.int_]
-"""What each norm is: `FINITE`, `NAN`, …."""
+"""The kind of each norm: `FINITE`, `NAN`, …."""
 
 
 class RowState(NamedTuple):

@@ -11,7 +11,7 @@ from rich.text import Text
 from ..palette import ALARM, BLUE, ORANGE, PURPLE
 
 ABSENT, ZERO, FINITE, NEGINF, POSINF, NAN = range(6)
-"""What a norm is; the larger, the worse, except for zeros.
+"""The kinds of norms; the larger, the worse, except for zeros.
 
 A gradient with one NaN has no other norm than NaN.
 """

@@ -102,6 +102,12 @@ def title_of(finding: Finding) -> str:
     return title[:1].upper() + title[1:]
 
 
+def when(finding: Finding) -> str:
+    """Returns the steps that show a finding, in words."""
+    until = "" if finding.until is None else f" until step {finding.until:,}"
+    return f"since step {finding.since:,}{until}"
+
+
 def details(
     finding: Finding, most: int, words: Callable[[str], str], code: Callable[[str], str]
 ) -> list[tuple[str, str]]:
@@ -132,11 +138,6 @@ def _marked(text: str, words: Callable[[str], str], code: Callable[[str], str]) 
     if len(parts) % 2 == 0:
         return words(text)
     return "".join((code if i % 2 else words)(part) for i, part in enumerate(parts))
-
-
-def until(finding: Finding) -> str:
-    """Returns the end of a finding that is over, in words."""
-    return "" if finding.until is None else f" until step {finding.until:,}"
 
 
 def _seen(finding: Finding) -> str:

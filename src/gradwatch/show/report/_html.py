@@ -11,8 +11,8 @@ from ..._errors import counted
 from ...diagnose import Finding
 from .._format import percent, printable
 from ..palette import THEMES
-from ..static import SCRIPT, STYLE
-from ._data import HEADS, Layer, ReportData, details, title_of, until
+from ..static import REPORT, SCRIPT
+from ._data import HEADS, Layer, ReportData, details, title_of, when
 from ._embed import embedded
 
 _DARK = f"{THEMES['dark'].css} color-scheme: dark;"
@@ -27,7 +27,7 @@ _COLOURS = (
 def html(runs: Sequence[ReportData], title: str) -> str:
     """Returns the page. It loads nothing, and all text in it is escaped."""
     script = SCRIPT.read_text(encoding="utf-8")
-    style = _COLOURS + STYLE.read_text(encoding="utf-8")
+    style = _COLOURS + REPORT.read_text(encoding="utf-8")
     return "\n".join(_page(runs, title, script, style)) + "\n"
 
 
@@ -99,8 +99,8 @@ def _finding(run: int, index: int, finding: Finding) -> Iterator[str]:
     )
     yield f"<h4>{_words(title_of(finding))}</h4>"
     yield (
-        f'<p class="quiet">{_words(finding.symptom)} · since step {finding.since:,}'
-        f"{until(finding)}, confirmed at step {finding.step:,} · confidence "
+        f'<p class="quiet">{_words(finding.symptom)} · {when(finding)}, '
+        f"confirmed at step {finding.step:,} · confidence "
         f"{_words(percent(finding.confidence))} %</p><dl>"
     )
     for head, text in details(finding, 12, _words, _code):

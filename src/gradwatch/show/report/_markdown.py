@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ..._errors import counted
 from .._format import printable
-from ._data import HEADS, Layer, ReportData, details, title_of, until
+from ._data import HEADS, Layer, ReportData, details, title_of, when
 
 _MOST = 40  # layers; of more the middle is left out
 
@@ -25,7 +25,7 @@ def _lines(runs: Sequence[ReportData], title: str) -> Iterator[str]:
         yield f"\n## {_code(data.name)}: {verdict}"
         for number, finding in enumerate(data.findings, 1):
             heading = f"{number}. **{title_of(finding)}** ({_code(finding.symptom)})"
-            yield f"\n{heading}, since step {finding.since:,}{until(finding)}"
+            yield f"\n{heading}, {when(finding)}"
             for head, text in details(finding, 6, _text, _code):
                 yield f"   - {head}: {text}"
         if not many:

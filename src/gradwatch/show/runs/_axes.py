@@ -120,8 +120,8 @@ def legend(
     entries = [*handles, *(Line2D([], [], linestyle="none", label=t) for t in texts)]
     if entries:
         columns = min(len(entries), 4 if texts else 6)
-        place: dict[str, Any] = {"loc": "outside lower center", "ncols": columns}
-        figure.legend(handles=entries, **place, handletextpad=0.6)
+        where: dict[str, Any] = {"loc": "outside lower center", "ncols": columns}
+        figure.legend(handles=entries, **where, handletextpad=0.6)
 
 
 def patch(colour: str, label: str) -> Patch:

@@ -20,6 +20,7 @@ class Badge:
         symptom: The name of its symptom.
         since: The first step that shows it.
         step: The step at which it was confirmed.
+        until: The last step that shows it; `None` while it holds.
         rows: The indices of the rows it concerns; empty: the whole run.
     """
 
@@ -27,13 +28,15 @@ class Badge:
     symptom: str
     since: int
     step: int
+    until: int | None
     rows: tuple[int, ...]
 
     @property
     def label(self) -> str:
         """Its entry in the legend."""
         when = f"{'at' if self.since == self.step else 'since'} step {self.since:,}"
-        return f"{self.number}  {self.symptom} {when}"
+        until = "" if self.until is None else f" until step {self.until:,}"
+        return f"{self.number}  {self.symptom} {when}{until}"
 
 
 def badges_of(
@@ -54,6 +57,7 @@ def badges_of(
         if rows or not addresses:
             step = int(finding["step"])
             since = int(finding.get("since", step))
+            until = finding.get("until")
             symptom = str(finding.get("symptom", "finding"))
-            badges.append(Badge(len(badges) + 1, symptom, since, step, rows))
+            badges.append(Badge(len(badges) + 1, symptom, since, step, until, rows))
     return badges[:MOST], max(0, len(badges) - MOST)

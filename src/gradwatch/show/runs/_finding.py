@@ -45,8 +45,8 @@ def draw_finding(finding: Finding, seen: Sequence[Evidence], theme: Theme) -> Fi
         width = max(width, taken + 0.4 + _LETTER * len(SYMPTOMS[finding.symptom]))
         figure.set_figwidth(width)
         _write(figure, finding, (width, taken), theme)
-        place: Style = {"loc": "outside upper right", "ncols": max(1, len(handles))}
-        figure.legend(handles=list(handles.values()), **place, handletextpad=0.6)
+        where: Style = {"loc": "outside upper right", "ncols": max(1, len(handles))}
+        figure.legend(handles=list(handles.values()), **where, handletextpad=0.6)
     return figure
 
 
@@ -109,12 +109,14 @@ def _limits(seen: Evidence) -> list[float]:
 
 
 def _when(ax: Axes, finding: Finding, theme: Theme) -> list[Any]:
-    """Marks the first step that shows it, and the step at which it was confirmed."""
+    """Marks the steps that show it first and last, and the one that confirmed it."""
     faint: Style = {"color": theme.muted, "ls": (0, (4, 3)), "lw": 1.1}
     strong: Style = {"color": theme.ink, "ls": "-", "lw": 1.3}
     marks = [(finding.step, "confirmed", strong)]
     if finding.since != finding.step:
         marks.insert(0, (finding.since, "first seen", faint))
+    if finding.until is not None:
+        marks.append((finding.until, "last seen", faint))
     handles = []
     for step, words, style in marks:
         ax.axvline(step, **style, zorder=3)

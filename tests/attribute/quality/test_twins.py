@@ -118,8 +118,8 @@ class Table:
 
     def __init__(self, values):
         self.tree = gw.select.walk(keras.Sequential([keras.Input(values.shape[1:])]))
-        self.free = attribute._spots.Spots(
-            [gw.capture.Leaf("input", "inputs")], ["inputs"], ["float32"], [values]
+        self.free = attribute._tensors.Tensors(
+            [gw.engine.Leaf("input", "inputs")], ["inputs"], ["float32"], [values]
         )
 
 
@@ -257,13 +257,13 @@ def test_no_pass_has_more_rows_than_the_batch_size(image_model, check, monkeypat
     function = getattr(quality, check)
     few = {"samples": 5} if check == "infidelity" else {"steps": 4, "orders": 1}
     whole = function(a, image_model, **few)
-    rows, run = [], gw.capture.Engine.run
+    rows, run = [], gw.engine.Engine.run
 
     def counted(self, model, x, *args):
         rows.append(len(x))
         return run(self, model, x, *args)
 
-    monkeypatch.setattr(gw.capture.Engine, "run", counted)
+    monkeypatch.setattr(gw.engine.Engine, "run", counted)
     parts = function(a, image_model, **few, batch_size=2)
     assert set(rows) == {2}
     for name in (

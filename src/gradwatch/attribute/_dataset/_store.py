@@ -96,7 +96,8 @@ class Store:
         self.complete = False
 
     def _read(self, mode: Any) -> None:
-        group, attributes = None, {}
+        group: Any = None
+        attributes: dict[str, Any] = {}
         with contextlib.suppress(OSError, ValueError):
             group = require_zarr().open_group(self.path, mode=mode)
             attributes = dict(group.attrs)

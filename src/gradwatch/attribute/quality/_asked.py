@@ -16,7 +16,7 @@ from .._method import Again
 from .._problem import Problem
 from .._result import Attribution
 from .._rows import in_parts
-from .._spots import host
+from .._tensors import to_numpy
 
 Point = Callable[[int, np.ndarray], Sequence[np.ndarray]]
 """From a number and the examples wanted to an array for each place."""
@@ -40,7 +40,7 @@ class Asked:
                 attribution is.
 
         Raises:
-            GradwatchError: When the model is another than the explained one.
+            GradwatchError: If the model is another than the explained one.
         """
         words = self.again.arguments
         # The layer of a guided Grad-CAM is that of its map; its values are not.
@@ -57,7 +57,7 @@ class Asked:
 
     def _require_same_model(self, problem: Problem) -> None:
         own = [
-            host(problem.scores(some.index))[: some.real]
+            to_numpy(problem.scores(some.index))[: some.real]
             for some in in_parts(problem.size, problem.at_once(1)[0])
         ]
         now = np.concatenate(own).astype("float64")
@@ -82,7 +82,7 @@ def asked(a: Attribution, model: Any, x: Any = None) -> Asked:
         x: Another batch, which is explained first in the same way. None: its own.
 
     Raises:
-        GradwatchError: When it cannot.
+        GradwatchError: If it cannot.
     """
     require_attribution(a)
     require_model(model)
@@ -180,7 +180,7 @@ def scores_at(
             blocks = [point(int(number), some.index) for number in part.index]
             points = [np.concatenate(column) for column in zip(*blocks, strict=True)]
             tensors = problem.free.tensors(np.arange(len(rows)), points)
-            found = host(problem.scores(rows, tensors)).reshape(several, -1)
+            found = to_numpy(problem.scores(rows, tensors)).reshape(several, -1)
             where = np.ix_(part.index[: part.real], some.index[: some.real])
             scores[where] = found[: part.real, : some.real]
             tick(part.real * some.real / problem.size)

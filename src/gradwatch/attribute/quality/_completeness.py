@@ -63,7 +63,7 @@ def completeness(a: Attribution) -> Completeness:
         too small for float32 to tell, relative to what it can tell.
 
     Raises:
-        GradwatchError: When the method promises nothing of the kind.
+        GradwatchError: If the method promises nothing of the kind.
     """
     require_attribution(a)
     if a.baseline_score is None:

@@ -55,14 +55,14 @@ def deletion(  # noqa: PLR0913 - what is removed, how finely, against what
         steps: In how many equal steps.
         orders: How many random orders to compare with.
         seed: Of the random orders, which are the same on every backend.
-        batch_size: The most rows that go through the model at a time.
+        batch_size: Maximum number of rows in a pass.
         progress: As in `sensitivity_max`.
 
     Returns:
         The curves and their areas.
 
     Raises:
-        GradwatchError: When an argument cannot be used; the message says why.
+        GradwatchError: If an argument cannot be used; the message says why.
     """
     measured = _Measured("deletion", steps, orders, seed, progress)
     return measured(a, model, x, baseline, batch_size)
@@ -103,14 +103,14 @@ def insertion(  # noqa: PLR0913 - what is put in, how finely, against what
         steps: In how many equal steps.
         orders: How many random orders to compare with.
         seed: Of the random orders.
-        batch_size: The most rows that go through the model at a time.
+        batch_size: Maximum number of rows in a pass.
         progress: As in `sensitivity_max`.
 
     Returns:
         The curves and their areas.
 
     Raises:
-        GradwatchError: When an argument cannot be used; the message says why.
+        GradwatchError: If an argument cannot be used; the message says why.
     """
     measured = _Measured("insertion", steps, orders, seed, progress)
     return measured(a, model, x, baseline, batch_size)

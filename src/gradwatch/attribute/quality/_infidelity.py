@@ -105,14 +105,14 @@ def infidelity(  # noqa: PLR0913 - what is taken away, and how often
         normalise: Multiplies the explanation by the one number per example that suits
             it best, for methods which mean their values only up to a scale.
         seed: Of the perturbations, which are the same on every backend.
-        batch_size: The most rows that go through the model at a time.
+        batch_size: Maximum number of rows in a pass.
         progress: As in `sensitivity_max`.
 
     Returns:
         The infidelity of each example, and what it was made of.
 
     Raises:
-        GradwatchError: When an argument cannot be used; the message says why.
+        GradwatchError: If an argument cannot be used; the message says why.
     """
     require_positive(size, "size")
     require_count(samples, "samples")
@@ -164,7 +164,7 @@ def _kind(a: Attribution) -> str:
     """Returns what the values of a method mean.
 
     Raises:
-        GradwatchError: When they have no unit.
+        GradwatchError: If they have no unit.
     """
     method = (
         a.settings.get("method", a.method) if a.method == "smoothgrad" else a.method
@@ -209,7 +209,7 @@ def _slopes(
     """Returns what the target gains per unit of each number.
 
     Raises:
-        GradwatchError: When there is not one value for each number.
+        GradwatchError: If there is not one value for each number.
     """
     found = []
     for place, own, start in zip(a.places, problem.free.values, starts, strict=True):

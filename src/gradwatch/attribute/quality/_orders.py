@@ -68,7 +68,7 @@ def ground(a: Attribution, problem: Problem) -> tuple[Ground, np.ndarray]:
     """Returns the positions, and the importance of each: [examples, positions].
 
     Raises:
-        GradwatchError: When the values are of another shape than what they explain.
+        GradwatchError: If the values are of another shape than what they explain.
     """
     free = problem.free
     shapes: list[tuple[int, ...] | None] = []

@@ -71,7 +71,7 @@ def randomisation(
         The similarities, and a verdict.
 
     Raises:
-        GradwatchError: When an argument cannot be used; the message says why.
+        GradwatchError: If an argument cannot be used; the message says why.
     """
     if order not in ORDERS:
         raise GradwatchError(f"`order` must be one of {ORDERS}. Received: {order!r}.")
@@ -126,7 +126,7 @@ def _chosen(tree: Any, weights: dict[str, Any], layers: Any) -> list[str]:
     """Returns the addresses of the layers to draw anew, the last first.
 
     Raises:
-        GradwatchError: When there are none.
+        GradwatchError: If there are none.
     """
     if not weights:
         raise GradwatchError(

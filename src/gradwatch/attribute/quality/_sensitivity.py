@@ -13,7 +13,7 @@ from .._checked import require_count, require_positive, require_seed
 from .._problem import Held
 from .._progress import progress_bar
 from .._result import Attribution
-from .._spots import host, is_float
+from .._tensors import is_float, to_numpy
 from ._asked import Asked, asked, require_finite
 
 
@@ -87,7 +87,7 @@ def sensitivity_max(
         The largest change for each example, absolute and relative.
 
     Raises:
-        GradwatchError: When an argument cannot be used; the message says why.
+        GradwatchError: If an argument cannot be used; the message says why.
     """
     require_positive(radius, "radius")
     require_count(samples, "samples")
@@ -140,6 +140,6 @@ def _moved(
         if tensor is None:
             return None
         tensor = keras.ops.convert_to_tensor(tensor)
-        return noisy(host(tensor)) if is_float(tensor) else tensor
+        return noisy(to_numpy(tensor)) if is_float(tensor) else tensor
 
     return keras.tree.map_structure(leaf, question.x)

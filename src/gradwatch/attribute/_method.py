@@ -82,6 +82,17 @@ def delta_of(
     return np.asarray(sum(sums) - (score.astype("float64") - baseline_score))
 
 
+def relative_delta(
+    values: Sequence[np.ndarray], score: np.ndarray, baseline_score: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the difference of the scores, and |delta| as a share of it."""
+    difference = score.astype("float64") - baseline_score
+    # Below what float32 can tell apart there is nothing to compare with.
+    least = 1e-6 * (np.abs(score) + np.abs(baseline_score)) + 1e-30
+    delta = np.abs(delta_of(values, score, baseline_score))
+    return difference, delta / np.maximum(np.abs(difference), least)
+
+
 def require_attribution(method: Any, made: Any) -> Attribution:
     """Returns what a method made.
 

@@ -18,7 +18,7 @@ from ._axes import channel_axis
 from ._checked import checked_batch_size
 from ._engines import engine_for
 from ._place import Place
-from ._rows import Part, at_once, in_parts, rows_for
+from ._rows import at_once, in_parts, rows_for
 from ._tensors import (
     Tensors,
     input_tensors,
@@ -32,8 +32,8 @@ Tensor = Any
 Own = tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]
 """Scores, gradients and values of the batch as it is."""
 
-Points = Callable[[Part, Part, np.ndarray], list[np.ndarray]]
-"""Returns the arrays for a pass, from the points, the examples, and its rows."""
+Point = Callable[[int, np.ndarray], Sequence[np.ndarray]]
+"""Returns an array for each of `free`: a point by its number, for some examples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,27 +217,33 @@ class Problem:
             ]
         )
 
-    def scores_at(self, count: int, points: Points) -> np.ndarray:
+    def scores_at(
+        self, count: int, point: Point, tick: Callable[[float], None] | None = None
+    ) -> np.ndarray:
         """Returns the target of each example at each of several points, forward only.
 
         Args:
-            count: Number of points of each example.
-            points: Returns the arrays of one pass, first all of its examples at its
-                first point, and so on.
+            count: Number of points.
+            point: Returns one of them. All examples of a point are drawn before those
+                of the next.
+            tick: Called with the number of points done.
 
         Returns:
             An array of shape [points, examples].
         """
         examples, several = self.at_once(count)
         scores = np.zeros((count, self.size))
-        for part in in_parts(self.size, examples):
-            rows = np.tile(part.index, several)
-            for some in in_parts(count, several):
-                arrays = points(some, part, rows)
+        for some in in_parts(count, several):
+            for part in in_parts(self.size, examples):
+                rows = np.tile(part.index, several)
+                blocks = [point(int(number), part.index) for number in some.index]
+                arrays = [np.concatenate(block) for block in zip(*blocks, strict=True)]
                 tensors = self.free.tensors(np.arange(len(rows)), arrays)
-                block = to_numpy(self.scores(rows, tensors)).reshape(several, -1)
+                values = to_numpy(self.scores(rows, tensors)).reshape(several, -1)
                 index = np.ix_(some.index[: some.real], part.index[: part.real])
-                scores[index] = block[: some.real, : part.real]
+                scores[index] = values[: some.real, : part.real]
+                if tick is not None:
+                    tick(some.real * part.real / self.size)
         return scores
 
     def _run(

@@ -13,7 +13,6 @@ from .._place import Place
 from .._problem import Problem
 from .._resize import resized
 from .._result import Attribution
-from .._rows import Part
 from ._map import cam, cam_problem
 
 
@@ -76,16 +75,15 @@ def _masked_scores(problem: Problem, channels: np.ndarray) -> np.ndarray:
     """Returns the target for the input under each mask: [channels, examples]."""
     masked = _masked(problem, channels.ndim - 2)
 
-    def points(some: Part, part: Part, rows: np.ndarray) -> list[np.ndarray]:
-        masks = channels[np.ix_(some.index, part.index)].reshape(
-            -1, *channels.shape[2:]
-        )
+    def point(number: int, rows: np.ndarray) -> list[np.ndarray]:
         return [
-            values[rows] * _mask(masks, place) if place else values[rows]
+            values[rows] * _mask(channels[number, rows], place)
+            if place
+            else values[rows]
             for values, place in zip(problem.free.values, masked, strict=True)
         ]
 
-    return problem.scores_at(len(channels), points)
+    return problem.scores_at(len(channels), point)
 
 
 def _masked(problem: Problem, axes: int) -> list[Place | None]:

@@ -10,7 +10,7 @@ import numpy as np
 from ..._errors import GradwatchError
 from .._baselines import Baseline, baselines, described
 from .._checked import is_count, require_positive
-from .._method import delta_of, method, result
+from .._method import method, relative_delta, result
 from .._problem import Problem
 from .._result import Attribution
 from ._walk import mean_over_paths, weighted_gradients
@@ -90,7 +90,7 @@ def integrated_gradients(  # noqa: PLR0913 - the path, and how it is walked
         settings["steps"] = number
         if steps != "auto":
             break
-        settings["error"] = float(np.max(_errors(*sums)))
+        settings["error"] = float(np.max(relative_delta(*sums)[1]))
         settings["reached"] = settings["error"] <= tolerance
         # What is NaN or infinite once stays so, however many steps there are.
         hopeless = not np.isfinite(settings["error"])
@@ -107,17 +107,6 @@ def integrated_gradients(  # noqa: PLR0913 - the path, and how it is walked
         )
     values, score, before = sums
     return result(problem, values, score, baseline_score=before, settings=settings)
-
-
-def _errors(
-    values: list[np.ndarray], score: np.ndarray, before: np.ndarray
-) -> np.ndarray:
-    """Returns |delta| as a share of the difference."""
-    difference = np.abs(score.astype("float64") - before)
-    # Below what float32 can tell apart there is nothing to compare with.
-    least = 1e-6 * (np.abs(score) + np.abs(before)) + 1e-30
-    delta = np.abs(delta_of(values, score, before))
-    return np.asarray(delta / np.maximum(difference, least))
 
 
 def _first(steps: int | str) -> int:

@@ -15,7 +15,6 @@ from .._method import method, result
 from .._place import Place
 from .._problem import Problem
 from .._result import Attribution
-from .._rows import Part
 
 Window = tuple[slice, ...]
 
@@ -124,16 +123,13 @@ def _covered_scores(
 ) -> np.ndarray:
     """Returns the target with each window covered: [windows, examples]."""
 
-    def points(some: Part, part: Part, rows: np.ndarray) -> list[np.ndarray]:
+    def point(index: int, rows: np.ndarray) -> list[np.ndarray]:
         arrays = [values[rows] for values in problem.free.values]
-        cover, size = start[number][part.index], len(part.index)
-        for position, index in enumerate(some.index):
-            block = arrays[number][position * size :][:size]
-            window = (slice(None), *windows[index])
-            block[window] = cover[window]
+        window = (slice(None), *windows[index])
+        arrays[number][window] = start[number][rows][window]
         return arrays
 
-    return problem.scores_at(len(windows), points)
+    return problem.scores_at(len(windows), point)
 
 
 def _spread(

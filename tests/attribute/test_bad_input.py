@@ -170,7 +170,7 @@ BAD = {
     ),
     "no neuron": (
         lambda m: attribute.neuron_conductance(m, X, TARGET, layer="mid"),
-        "`neuron` must be a place",
+        "`neuron` must be an index",
     ),
     "window": (
         lambda m: attribute.occlusion(m, X, TARGET, window=9),

@@ -34,7 +34,7 @@ def channel_axis(
         data_format: What the caller said.
 
     Raises:
-        GradwatchError: When what the caller said is no data format.
+        GradwatchError: If what the caller said is no data format.
     """
     if data_format is not None and data_format not in FORMATS:
         raise GradwatchError(

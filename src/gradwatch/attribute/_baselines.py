@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .._errors import GradwatchError, counted, quoted, told_as
-from ._axes import channel_axis
 from ._checked import require_count, require_positive, require_seed
 from ._problem import Problem
 
@@ -17,7 +16,7 @@ NAMES = ("zeros", "mean", "blur")
 
 Baseline: TypeAlias = Any
 """One of `NAMES`, a number, an array, a function of the values, `sampled(…)`, or a
-list or dict of these, one for each place."""
+list or dict of these, one for each tensor."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +54,7 @@ def sampled(data: Any, count: int = 10, *, seed: int = 0) -> Sampled:
         A baseline.
 
     Raises:
-        GradwatchError: When `count` is no number of samples, or `seed` none.
+        GradwatchError: If `count` is no number of samples, or `seed` none.
     """
     require_count(count, "count")
     require_seed(seed)
@@ -99,7 +98,7 @@ def blurred(sigma: float) -> Blurred:
         A baseline.
 
     Raises:
-        GradwatchError: When `sigma` is no width.
+        GradwatchError: If `sigma` is no width.
     """
     require_positive(sigma, "sigma")
     return Blurred(sigma)
@@ -122,17 +121,17 @@ def described(baseline: Baseline) -> str:
 
 
 def baselines(problem: Problem, baseline: Baseline) -> list[list[np.ndarray]]:
-    """Returns the baselines: for each of several, an array for each place.
+    """Returns the baselines: for each of several, an array for each tensor.
 
     Raises:
-        GradwatchError: When one is of the wrong shape, or is none at all.
+        GradwatchError: If one is of the wrong shape, or is none at all.
     """
     if isinstance(baseline, Sampled):
         return _drawn(problem, baseline)
-    return [_at_places(problem, baseline)]
+    return [_for_each(problem, baseline)]
 
 
-def _at_places(problem: Problem, baseline: Baseline) -> list[np.ndarray]:
+def _for_each(problem: Problem, baseline: Baseline) -> list[np.ndarray]:
     free = problem.free
     inputs = free.leaves[0].kind == "input"
     if not inputs and _of_inputs(problem, baseline):
@@ -155,18 +154,17 @@ def _at_places(problem: Problem, baseline: Baseline) -> list[np.ndarray]:
             f"{counted(len(baseline), 'value')} for {quoted(free.names)}."
         )
     items = _items(free.names, baseline)
-    arrays = []
-    for leaf, name, values, item in zip(
-        free.leaves, free.names, free.values, items, strict=True
-    ):
-        address = None if leaf.kind == "input" else leaf.address
-        axis = channel_axis(problem.tree, address, values.ndim)
-        arrays.append(_array(item, values, axis, name))
-    return arrays
+    axes = problem.channel_axes(free)
+    return [
+        _array(item, values, axis, name)
+        for item, values, axis, name in zip(
+            items, free.values, axes, free.names, strict=True
+        )
+    ]
 
 
 def _items(names: list[str], baseline: Baseline) -> list[Any]:
-    """Returns what was said for each place."""
+    """Returns the baseline of each tensor."""
     if isinstance(baseline, Mapping):
         short = {name: name.removeprefix("inputs[").removesuffix("]") for name in names}
         known = {**{s: n for n, s in short.items()}, **{n: n for n in names}}
@@ -250,7 +248,7 @@ def _named(item: str, values: np.ndarray, axis: int | None, name: str) -> np.nda
 
 
 def _of_inputs(problem: Problem, baseline: Baseline) -> bool:
-    """Whether a baseline for a layer is given as inputs of the model."""
+    """Returns whether a baseline for a layer is given as inputs of the model."""
     if isinstance(baseline, str | int | float) or callable(baseline):
         return False
     try:

@@ -17,8 +17,8 @@ from .._errors import GradwatchError, TargetError, quoted
 from .._keras import step_count
 from ..run import ImageWriter
 from ..targets import as_target
-from ._integrated_gradients import integrated_gradients
 from ._panels import MOST
+from ._path import integrated_gradients
 from ._result import Attribution
 
 FOLDER = "attributions"

@@ -1,4 +1,4 @@
-"""Numbers of things, sizes, layers: what may be given for them."""
+"""Checks of arguments that several methods have."""
 
 from __future__ import annotations
 
@@ -19,27 +19,38 @@ def require_positive(number: Any, argument: str) -> None:
         )
 
 
+def is_count(number: Any, least: int = 1) -> bool:
+    """Returns whether it is a whole number from `least`."""
+    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    return whole and number >= least
+
+
 def require_count(number: Any, argument: str, least: int = 1) -> None:
     """Raises unless it is a whole number from `least`."""
-    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-    if not whole or number < least:
+    if not is_count(number, least):
         raise GradwatchError(
             f"`{argument}` must be a whole number from {least}. Received: {number!r}."
         )
 
 
+def checked_batch_size(batch_size: Any) -> int | None:
+    """Returns the number of rows; raises if it is none."""
+    if batch_size is not None and not is_count(batch_size):
+        raise GradwatchError(
+            "`batch_size` must be a whole number of rows from 1, or None. Received: "
+            f"{batch_size!r}."
+        )
+    return None if batch_size is None else int(batch_size)
+
+
 def require_seed(seed: Any) -> None:
-    """Raises unless random numbers can begin with it; None: anywhere."""
+    """Raises unless it can seed random numbers; None is allowed."""
     if seed is not None:
         require_count(seed, "seed", least=0)
 
 
 def require_layer(layer: Any) -> None:
-    """Raises when a method of layers was not told which.
-
-    Raises:
-        GradwatchError: When `layer` is None.
-    """
+    """Raises if `layer` is None."""
     if layer is None:
         raise GradwatchError(
             "`layer` must name the layer that is attributed to. Received: None. "

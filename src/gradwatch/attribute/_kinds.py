@@ -30,7 +30,7 @@ def checked_kind(kind: str | None, place: Place) -> None:
     """Refuses a kind that a tensor cannot be drawn as.
 
     Raises:
-        GradwatchError: When it is none, or the tensor has other axes.
+        GradwatchError: If it is none, or the tensor has other axes.
     """
     if kind is None:
         return

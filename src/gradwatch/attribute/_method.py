@@ -1,4 +1,4 @@
-"""What all methods share: a result knows how it was made, and can be made again."""
+"""The result of a method, which knows how it was made."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from .._errors import GradwatchError
 from ._problem import Problem
 from ._result import Attribution
 
@@ -18,11 +19,11 @@ Method = TypeVar("Method", bound=Callable[..., Attribution])
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Again:
-    """How a result was made: explains another batch, or model, in the same way."""
+    """The recipe of a result: explains another batch, or model, in the same way."""
 
     method: Callable[..., Attribution]
     arguments: Mapping[str, Any]
-    """All but the model and the batch, those that nobody gave as well."""
+    """All arguments but the model and the batch, with defaults."""
 
     def __call__(self, model: Any, x: Any) -> Attribution:
         """Returns the attribution of another batch or model."""
@@ -30,19 +31,19 @@ class Again:
 
 
 def method(function: Method) -> Method:
-    """Notes on each result which function made it, and with which arguments."""
+    """Records on each result which function made it, and with which arguments."""
     signature = inspect.signature(function)
 
     @functools.wraps(function)
     def named(model: Any, x: Any, *target: Any, **options: Any) -> Attribution:
-        found = function(model, x, *target, **options)
+        attribution = function(model, x, *target, **options)
         bound = signature.bind(model, x, *target, **options)
         bound.apply_defaults()
         arguments = {**bound.arguments, **bound.arguments.get("options", {})}
         for name in ("model", "x", "options"):
             arguments.pop(name, None)
         again = Again(named, arguments)
-        return replace(found, method=function.__name__, again=again)
+        return replace(attribution, method=function.__name__, again=again)
 
     return cast(Method, named)
 
@@ -56,11 +57,10 @@ def result(
     settings: Mapping[str, Any] | None = None,
     data_format: str | None = None,
 ) -> Attribution:
-    """Makes the noun; completeness is checked where there is a baseline's score."""
+    """Returns the attribution, with its delta where there is a baseline's score."""
     delta = None
     if baseline_score is not None:
-        sums = [v.reshape(len(v), -1).sum(axis=1, dtype="float64") for v in values]
-        delta = sum(sums) - (score.astype("float64") - baseline_score)
+        delta = delta_of(values, score, baseline_score)
     return Attribution(
         problem.places(values, data_format),
         problem.sources(),
@@ -72,3 +72,37 @@ def result(
         baseline_score=baseline_score,
         settings=dict(settings or {}),
     )
+
+
+def delta_of(
+    values: Sequence[np.ndarray], score: np.ndarray, baseline_score: np.ndarray
+) -> np.ndarray:
+    """Returns how far the values of each example are from adding up."""
+    sums = [v.reshape(len(v), -1).sum(axis=1, dtype="float64") for v in values]
+    return np.asarray(sum(sums) - (score.astype("float64") - baseline_score))
+
+
+def relative_delta(
+    values: Sequence[np.ndarray], score: np.ndarray, baseline_score: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the difference of the scores, and |delta| as a share of it."""
+    difference = score.astype("float64") - baseline_score
+    # Below what float32 can tell apart there is nothing to compare with.
+    least = 1e-6 * (np.abs(score) + np.abs(baseline_score)) + 1e-30
+    delta = np.abs(delta_of(values, score, baseline_score))
+    return difference, delta / np.maximum(np.abs(difference), least)
+
+
+def require_attribution(method: Any, made: Any) -> Attribution:
+    """Returns what a method made.
+
+    Raises:
+        GradwatchError: If it is no attribution.
+    """
+    if not isinstance(made, Attribution):
+        raise GradwatchError(
+            "`method` must give an `Attribution`. Received: "
+            f"{getattr(method, '__name__', method)!r}, which gives an object of type "
+            f"{type(made).__name__}."
+        )
+    return made

@@ -1,4 +1,4 @@
-"""SmoothGrad, SquareGrad and VarGrad: any method, looked at through noise."""
+"""Noise family: a method applied to noisy copies of the input, and reduced."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import numpy as np
 
 from .._errors import GradwatchError
 from ._checked import require_count, require_positive, require_seed
-from ._method import method
+from ._gradient import saliency
+from ._method import method, require_attribution
 from ._problem import Held, Problem
 from ._result import Attribution
-from ._saliency import saliency
-from ._spots import is_float, of_inputs
+from ._tensors import input_tensors, is_float, replaced
 
 
 @method
@@ -68,8 +68,8 @@ def smoothgrad(  # noqa: PLR0913 - the noise, and what is looked at
     Returns:
         The attribution.
     """
-    looked = _Looked(method, layer, options, (samples, noise, seed))
-    return looked.reduced(model, x, target, "mean")
+    question = (model, x, target, layer)
+    return _noisy(method, question, options, samples, noise, seed, reduce="mean")
 
 
 @method
@@ -112,8 +112,8 @@ def squaregrad(  # noqa: PLR0913 - the noise, and what is looked at
     Returns:
         The attribution.
     """
-    looked = _Looked(method, layer, options, (samples, noise, seed))
-    return looked.reduced(model, x, target, "square")
+    question = (model, x, target, layer)
+    return _noisy(method, question, options, samples, noise, seed, reduce="square")
 
 
 @method
@@ -157,102 +157,83 @@ def vargrad(  # noqa: PLR0913 - the noise, and what is looked at
     Returns:
         The attribution.
     """
-    looked = _Looked(method, layer, options, (samples, noise, seed))
-    return looked.reduced(model, x, target, "variance")
+    question = (model, x, target, layer)
+    return _noisy(method, question, options, samples, noise, seed, reduce="variance")
 
 
-class _Looked:
-    """A method that is looked at through noise."""
-
-    def __init__(
-        self,
-        method: Callable[..., Attribution],
-        layer: Any,
-        options: dict[str, Any],
-        noise: tuple[int, float, int],
-    ) -> None:
-        self.samples, self.noise, self.seed = noise
-        if not callable(method):
-            raise GradwatchError(
-                "`method` must be a function of `gradwatch.attribute`. Received: "
-                f"{method!r}. Write `method=gradwatch.integrated_gradients`."
-            )
-        require_count(self.samples, "samples")
-        require_positive(self.noise, "noise")
-        require_seed(self.seed)
-        self.method = method
-        self.layer = layer
-        self.options = options
-
-    def reduced(self, model: Any, x: Any, target: Any, how: str) -> Attribution:
-        """Returns the mean, the mean square or the variance over the samples."""
-        first = self.method(model, x, target, layer=self.layer, **self.options)
-        if not isinstance(first, Attribution):
-            raise GradwatchError(
-                "`method` must give an `Attribution`. Received: "
-                f"{getattr(self.method, '__name__', self.method)!r}, which gives an "
-                f"object of type {type(first).__name__}."
-            )
-        total = [np.zeros(place.values.shape) for place in first.places]
-        square = [np.zeros(place.values.shape) for place in first.places]
-        with contextlib.closing(self._batches(model, x, target)) as noisy:
-            for batch in itertools.islice(noisy, self.samples):
-                found = self.method(
-                    model, batch, target, layer=self.layer, **self.options
-                )
-                for place, one, two in zip(found.places, total, square, strict=True):
-                    one += place.values
-                    if how != "mean":
-                        two += np.square(place.values, dtype="float64")
-        places = []
-        for place, one, two in zip(first.places, total, square, strict=True):
-            mean, mean_square = one / self.samples, two / self.samples
-            # Rounding must not make a variance of zero negative.
-            variance = np.maximum(mean_square - mean**2, 0)
-            values = {"mean": mean, "square": mean_square, "variance": variance}[how]
-            places.append(replace(place, values=values.astype(place.values.dtype)))
-        settings = {
-            **first.settings,
-            "method": first.method,
-            **{name: getattr(self, name) for name in ("samples", "noise", "seed")},
-        }
-        # A mean of noisy copies adds up to another difference.
-        return replace(
-            first,
-            places=tuple(places),
-            settings=settings,
-            delta=None,
-            baseline_score=None,
+def _noisy(
+    method: Callable[..., Attribution],
+    question: tuple[Any, Any, Any, Any],
+    options: dict[str, Any],
+    samples: int,
+    noise: float,
+    seed: int,
+    *,
+    reduce: str,
+) -> Attribution:
+    """Returns the mean, the mean square or the variance over noisy copies."""
+    model, x, target, layer = question
+    if not callable(method):
+        raise GradwatchError(
+            "`method` must be a function of `gradwatch.attribute`. Received: "
+            f"{method!r}. Write `method=gradwatch.integrated_gradients`."
         )
+    require_count(samples, "samples")
+    require_positive(noise, "noise")
+    require_seed(seed)
+    first = require_attribution(
+        method, method(model, x, target, layer=layer, **options)
+    )
+    mean = [np.zeros(place.values.shape) for place in first.places]
+    mean_square = [np.zeros(place.values.shape) for place in first.places]
+    batch_size = options.get("batch_size")
+    problem = Problem(model, x, target, layer, batch_size=batch_size)
+    with contextlib.closing(_noisy_batches(problem, x, noise, seed)) as batches:
+        for batch in itertools.islice(batches, samples):
+            result = method(model, batch, target, layer=layer, **options)
+            for place, one, two in zip(result.places, mean, mean_square, strict=True):
+                one += place.values / samples
+                if reduce != "mean":
+                    two += np.square(place.values, dtype="float64") / samples
+    places = []
+    for place, one, two in zip(first.places, mean, mean_square, strict=True):
+        # Rounding must not make a variance of zero negative.
+        variance = np.maximum(two - one**2, 0)
+        values = {"mean": one, "square": two, "variance": variance}[reduce]
+        places.append(replace(place, values=values.astype(place.values.dtype)))
+    drawn = {"method": first.method, "samples": samples, "noise": noise, "seed": seed}
+    settings = {**first.settings, **drawn}
+    # A mean of noisy copies adds up to another difference.
+    return replace(
+        first, places=tuple(places), settings=settings, delta=None, baseline_score=None
+    )
 
-    def _batches(self, model: Any, x: Any, target: Any) -> Generator[Any]:
-        """Yields noisy copies of the batch, for ever."""
-        random = np.random.default_rng(self.seed)
-        words: Any = {"batch_size": self.options.get("batch_size")}
-        problem = Problem(model, x, target, self.layer, **words)
-        floating = any(is_float(t) for t in keras.tree.flatten(problem.x))
-        at_layer = isinstance(x, Held) or not floating
-        spots = problem.at if at_layer else of_inputs(model, problem.x, problem.tree)
-        scales = [self.noise * _range(values) for values in spots.values]
 
-        def draw() -> list[np.ndarray]:
-            return [
-                values + scale * random.standard_normal(values.shape, "float32")
-                for values, scale in zip(spots.values, scales, strict=True)
-            ]
+def _noisy_batches(problem: Problem, x: Any, noise: float, seed: int) -> Generator[Any]:
+    """Yields noisy copies of the batch, for ever."""
+    random = np.random.default_rng(seed)
+    floating = any(is_float(t) for t in keras.tree.flatten(problem.x))
+    at_layer = isinstance(x, Held) or not floating
+    inputs = (problem.model, problem.x, problem.tree)
+    tensors = problem.at if at_layer else input_tensors(*inputs)
+    scales = [noise * _range(values) for values in tensors.values]
 
-        # To draw takes as long as a twentieth of a pass: do it during the one before.
-        with ThreadPoolExecutor(1) as pool:
-            coming = pool.submit(draw)
-            while True:
-                noisy, coming = coming.result(), pool.submit(draw)
-                if at_layer:
-                    yield problem.held(noisy)
-                    continue
-                fresh = iter(spots.tensors(np.arange(problem.size), noisy))
-                yield keras.tree.map_structure(
-                    lambda t, fresh=fresh: next(fresh) if is_float(t) else t, problem.x
-                )
+    def draw() -> list[np.ndarray]:
+        return [
+            values + scale * random.standard_normal(values.shape, "float32")
+            for values, scale in zip(tensors.values, scales, strict=True)
+        ]
+
+    # To draw takes as long as a twentieth of a pass: do it during the one before.
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(draw)
+        while True:
+            values, coming = coming.result(), pool.submit(draw)
+            if at_layer:
+                yield problem.held(values)
+                continue
+            rows = np.arange(problem.size)
+            yield replaced(problem.x, tensors.tensors(rows, values))
 
 
 def _range(values: np.ndarray) -> np.ndarray:

@@ -41,7 +41,7 @@ def panels_of(attribution: Attribution, words: Words) -> list[Panel]:
     """Returns a panel for each tensor; three slices for each that has depth.
 
     Raises:
-        GradwatchError: When the words do not fit the data.
+        GradwatchError: If the words do not fit the data.
     """
     given = _tokens(words.tokens, attribution)
     captions = _captions(attribution, words.titles)

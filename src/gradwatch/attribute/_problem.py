@@ -1,8 +1,8 @@
-"""A model, a batch and a target: what every method asks its questions of."""
+"""A model, a batch and a target: the question that every method answers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -24,25 +24,37 @@ from ..engine import (
 from ..select import require_model, walk
 from ..targets import Function, Target, as_target, mean_output
 from ._axes import channel_axis
+from ._checked import checked_batch_size
 from ._place import Place
-from ._rows import at_once, checked_batch_size, in_parts, rows_for
-from ._spots import Spots, host, joined, of_entries, of_inputs, selector
+from ._rows import at_once, in_parts, rows_for
+from ._tensors import (
+    Tensors,
+    input_tensors,
+    joined,
+    layer_tensors,
+    selector,
+    to_numpy,
+)
 
 Tensor = Any
 Own = tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]
+"""Scores, gradients and values of the batch as it is."""
+
+Point = Callable[[int, np.ndarray], Sequence[np.ndarray]]
+"""Returns an array for each of `free`: a point by its number, for some examples."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A batch in which layers give these numbers, whatever goes in."""
+    """A batch for which layers give these values, whatever goes in."""
 
     x: Any
-    spots: Spots
+    tensors: Tensors
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What one pass gave: a number per row, and a tensor per spot."""
+class Passed:
+    """The result of one pass: a score per row, and gradient and value per tensor."""
 
     scores: Tensor
     gradients: list[Tensor]
@@ -50,7 +62,7 @@ class Found:
 
 
 class Problem:
-    """What is explained, and where: the inputs of a model, or the output of a layer.
+    """The question of an attribution, at the inputs of a model or at a layer.
 
     Everything a method knows of a model comes from `gradients` and `scores`, which run
     one compiled pass each, on as many rows as they are given. A row is an example, by
@@ -64,7 +76,7 @@ class Problem:
         free: `"layer"`: points take the place of what the layer gives; `"inputs"`:
             always of the inputs, wherever gradients are taken.
         rule: How gradients pass through nonlinearities.
-        batch_size: The most rows of a pass.
+        batch_size: Maximum number of rows of a pass.
     """
 
     def __init__(
@@ -84,7 +96,7 @@ class Problem:
         self.layer = layer
         self.batch_size = checked_batch_size(batch_size)
         self.ruled = 0
-        """How many operations got another backward rule in the last pass."""
+        """Number of operations with another backward rule in the last pass."""
         self._wrt = (selector(layer),)
         self._rule = rule
         held = x if isinstance(x, Held) else None
@@ -95,38 +107,38 @@ class Problem:
         self.tree = walk(model)
         self.at_inputs = layer is None
         self._held = held is not None
-        self._inputs: Spots | None = None
+        self._inputs: Tensors | None = None
         if self.at_inputs or free == "inputs":
-            self._inputs = of_inputs(
+            self._inputs = input_tensors(
                 model, self.x, self.tree, follows=not self.at_inputs
             )
-        self._at = self._inputs if self.at_inputs else held.spots if held else None
+        self._at = self._inputs if self.at_inputs else held.tensors if held else None
         self._own: Own | None = None
 
-    # where ----------------------------------------------------------------------------
+    # tensors --------------------------------------------------------------------------
 
     @property
-    def at(self) -> Spots:
-        """Where gradients are taken; known for a layer after a first pass."""
+    def at(self) -> Tensors:
+        """The tensors of the gradients; known for a layer after a first pass."""
         if self._at is None:
             self.own()
-        return cast(Spots, self._at)
+        return cast(Tensors, self._at)
 
     @property
-    def free(self) -> Spots:
-        """Where points take the place of the model's own numbers."""
+    def free(self) -> Tensors:
+        """The tensors whose values points replace."""
         return self.at if self._inputs is None else self._inputs
 
     def own(self) -> Own:
         """Runs the batch as it is: scores, gradients and values."""
         if self._own is None:
             parts = []
-            for some in in_parts(self.size, self.at_once(1)[0]):
-                points = self.free.tensors(some.index) if self._held else None
-                found = self.gradients(some.index, points)
-                values = [] if self.at_inputs else found.values
-                tensors = (found.scores, *found.gradients, *values)
-                parts.append([host(tensor)[: some.real] for tensor in tensors])
+            for part in in_parts(self.size, self.at_once(1)[0]):
+                points = self.free.tensors(part.index) if self._held else None
+                passed = self.gradients(part.index, points)
+                values = [] if self.at_inputs else passed.values
+                tensors = (passed.scores, *passed.gradients, *values)
+                parts.append([to_numpy(tensor)[: part.real] for tensor in tensors])
             scores, *rest = map(joined, zip(*parts, strict=True))
             number = len(self.at.leaves)
             if not self.at_inputs:
@@ -134,9 +146,9 @@ class Problem:
             self._own = scores, rest[:number], self.at.values
         return self._own
 
-    def know(self, spots: Spots) -> None:
-        """Takes what the layer gives from elsewhere, where no pass of its own can."""
-        self._at = spots
+    def know(self, tensors: Tensors) -> None:
+        """Sets what the layer gives, where no pass of its own can."""
+        self._at = tensors
 
     def held(self, values: Sequence[np.ndarray]) -> Held:
         """Returns the batch with other numbers at the layer, to be explained so."""
@@ -151,10 +163,10 @@ class Problem:
         # A background of any length goes through in parts.
         batch_size = self.batch_size or self.at_once(1)[0]
         other = Problem(self.model, x, target, layer, batch_size=batch_size)
-        found = dict(zip(other.free.names, other.free.values, strict=True))
+        values = dict(zip(other.free.names, other.free.values, strict=True))
         # A dict and a list have their inputs in another order, but the same names.
-        named = set(found) == set(self.free.names)
-        theirs = [found[n] for n in self.free.names] if named else [*found.values()]
+        named = set(values) == set(self.free.names)
+        theirs = [values[n] for n in self.free.names] if named else [*values.values()]
         ours = self.free.values
         if [v.shape[1:] for v in theirs] != [v.shape[1:] for v in ours]:
             raise GradwatchError(
@@ -165,7 +177,7 @@ class Problem:
         return theirs
 
     def takes(self, x: Any) -> bool:
-        """Whether something has the shapes of the inputs, so that it may be some."""
+        """Returns whether something has the shapes of the inputs."""
         flat, own = keras.tree.flatten(x), keras.tree.flatten(self.x)
         return len(flat) == len(own) and all(
             np.shape(a)[1:] == tuple(b.shape)[1:]
@@ -176,7 +188,7 @@ class Problem:
 
     def gradients(
         self, rows: np.ndarray, points: Sequence[Tensor] | None = None
-    ) -> Found:
+    ) -> Passed:
         """Runs forward and backward once.
 
         Args:
@@ -186,14 +198,13 @@ class Problem:
         """
         captured = self._run(rows, points, differentiate=True)
         kind = "input" if self.at_inputs else "activation"
-        found = [entry for entry in captured.entries if entry.kind == kind]
+        by_leaf = {e.leaf: e for e in captured.entries if e.kind == kind}
         if self._at is None:
-            self._at = of_entries(found, [])
-        by_leaf = {entry.leaf: entry for entry in found}
+            self._at = layer_tensors([*by_leaf.values()], [])
         entries = [by_leaf[leaf] for leaf in self._at.leaves]
         gradients = [self._gradient(entry, entries) for entry in entries]
         self.ruled = captured.ruled
-        return Found(
+        return Passed(
             captured.extras["scores"],
             gradients,
             [entry.value for entry in entries],
@@ -204,6 +215,44 @@ class Problem:
     ) -> Tensor:
         """Runs forward only, and returns the target of each row."""
         return self._run(rows, points, differentiate=False).extras["scores"]
+
+    def own_scores(self) -> np.ndarray:
+        """Runs the batch as it is, forward only."""
+        return joined(
+            [
+                to_numpy(self.scores(part.index))[: part.real]
+                for part in in_parts(self.size, self.at_once(1)[0])
+            ]
+        )
+
+    def scores_at(
+        self, count: int, point: Point, tick: Callable[[float], None] | None = None
+    ) -> np.ndarray:
+        """Returns the target of each example at each of several points, forward only.
+
+        Args:
+            count: Number of points.
+            point: Returns one of them. All examples of a point are drawn before those
+                of the next.
+            tick: Called with the number of points done.
+
+        Returns:
+            An array of shape [points, examples].
+        """
+        examples, several = self.at_once(count)
+        scores = np.zeros((count, self.size))
+        for some in in_parts(count, several):
+            for part in in_parts(self.size, examples):
+                rows = np.tile(part.index, several)
+                blocks = [point(int(number), part.index) for number in some.index]
+                arrays = [np.concatenate(block) for block in zip(*blocks, strict=True)]
+                tensors = self.free.tensors(np.arange(len(rows)), arrays)
+                values = to_numpy(self.scores(rows, tensors)).reshape(several, -1)
+                index = np.ix_(some.index[: some.real], part.index[: part.real])
+                scores[index] = values[: some.real, : part.real]
+                if tick is not None:
+                    tick(some.real * part.real / self.size)
+        return scores
 
     def _run(
         self,
@@ -257,10 +306,10 @@ class Problem:
             f"{entry.reason}"
         )
 
-    # how much at a time ---------------------------------------------------------------
+    # size of a pass -------------------------------------------------------------------
 
     def at_once(self, points: int) -> tuple[int, int]:
-        """Returns how many examples, and how many points of each, make one pass."""
+        """Returns the number of examples, and of points of each, that make one pass."""
         # A function may hold something for each example of the batch.
         held = self.batch_size is None and isinstance(self.target, Function)
         if held or fixed_batch(self.model):
@@ -268,21 +317,33 @@ class Problem:
         rows = self.batch_size or max(self.size, rows_for(keras.tree.flatten(self.x)))
         return at_once(self.size, points, rows)
 
-    # what comes out -------------------------------------------------------------------
+    # results --------------------------------------------------------------------------
+
+    def channel_axes(
+        self, tensors: Tensors, data_format: str | None = None
+    ) -> list[int | None]:
+        """Returns the channel axis of each tensor; None where it has none."""
+        return [
+            channel_axis(
+                self.tree,
+                None if leaf.kind == "input" else leaf.address,
+                values.ndim,
+                data_format,
+            )
+            for leaf, values in zip(tensors.leaves, tensors.values, strict=True)
+        ]
 
     def places(
-        self, found: Sequence[np.ndarray], data_format: str | None = None
+        self, values: Sequence[np.ndarray], data_format: str | None = None
     ) -> tuple[Place, ...]:
         """Returns attributions at `at` with names and axes."""
+        at, axes = self.at, self.channel_axes(self.at, data_format)
         places = []
-        at = self.at
-        for leaf, name, values, activation in zip(
-            at.leaves, at.names, found, at.values, strict=True
+        for name, array, own, axis in zip(
+            at.names, values, at.values, axes, strict=True
         ):
-            address = None if leaf.kind == "input" else leaf.address
-            axis = channel_axis(self.tree, address, activation.ndim, data_format)
-            kept = axis if values.ndim == activation.ndim else None
-            places.append(Place(name, values, activation, kept))
+            kept = axis if array.ndim == own.ndim else None
+            places.append(Place(name, array, own, kept))
         return tuple(places)
 
     def sources(self) -> tuple[Place, ...]:
@@ -292,13 +353,13 @@ class Problem:
         known: dict[str, np.ndarray] = {}
         if self._inputs is not None:
             known = dict(zip(self._inputs.names, self._inputs.values, strict=True))
-        found = []
+        places = []
         for name, tensor in zip(names, flat, strict=True):
             if tensor is not None:
-                array = known[name] if name in known else host(tensor)
+                array = known[name] if name in known else to_numpy(tensor)
                 axis = channel_axis(self.tree, None, array.ndim)
-                found.append(Place(name, array, array, axis))
-        return tuple(found)
+                places.append(Place(name, array, array, axis))
+        return tuple(places)
 
 
 def _target(target: Any) -> Target:

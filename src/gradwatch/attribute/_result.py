@@ -137,7 +137,7 @@ class Attribution:
         Sums keep completeness: what they add up to is the same.
 
         Raises:
-            GradwatchError: When nothing here has a channel axis.
+            GradwatchError: If nothing here has a channel axis.
         """
         if all(place.channels is None for place in self.places):
             self.places[0].sum_channels()
@@ -152,7 +152,7 @@ class Attribution:
                 that of the model's input.
 
         Raises:
-            GradwatchError: When the values have no such axes, or the input has others.
+            GradwatchError: If the values have no such axes, or the input has others.
         """
         resize = [place.spatial or len(self.places) == 1 for place in self.places]
         places = [
@@ -236,7 +236,7 @@ class Attribution:
             The matplotlib figure. Needs `pip install "gradwatch[plot]"`.
 
         Raises:
-            GradwatchError: When an argument does not suit the data.
+            GradwatchError: If an argument does not suit the data.
         """
         words = Words(kind, names, tokens, titles)
         return figure_of(self, words, beside, top, theme)
@@ -272,7 +272,7 @@ class Attribution:
             top: As in `plot`.
 
         Raises:
-            GradwatchError: When an argument does not suit the data.
+            GradwatchError: If an argument does not suit the data.
         """
         return html_of(self, Words(kind, names, tokens, titles), beside, top)
 
@@ -300,7 +300,7 @@ class Attribution:
         """Reads what `save` wrote.
 
         Raises:
-            GradwatchError: When the file holds something else.
+            GradwatchError: If the file holds something else.
         """
         return cls(**store.load(path))
 

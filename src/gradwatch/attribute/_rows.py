@@ -1,4 +1,4 @@
-"""How many points of how many examples go through the model at a time."""
+"""Number of examples, and of points of each, that go through the model at a time."""
 
 from __future__ import annotations
 
@@ -8,22 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import GradwatchError
-
 ROWS, ROOM = 64, 2**20
-"""The most rows, and numbers of inputs, of a pass that nobody said anything about."""
+"""Maximum number of rows, and of input values, in a pass by default."""
 
 
 @dataclass(frozen=True, slots=True)
-class Some:
-    """Some of a number of things, filled up so that each pass has the same shape."""
+class Part:
+    """Part of a number of things, filled up so that each pass has the same shape."""
 
     index: np.ndarray
     real: int
-    """The others repeat the last one, and do not count."""
+    """Number of things in it; the others repeat the last one, and do not count."""
 
 
-def in_parts(total: int, at_once: int) -> Iterator[Some]:
+def in_parts(total: int, at_once: int) -> Iterator[Part]:
     """Splits `total` things into parts of equal size.
 
     Example:
@@ -32,11 +30,11 @@ def in_parts(total: int, at_once: int) -> Iterator[Some]:
     """
     for start in range(0, total, at_once):
         index = np.minimum(np.arange(start, start + at_once), total - 1)
-        yield Some(index, min(at_once, total - start))
+        yield Part(index, min(at_once, total - start))
 
 
 def rows_for(tensors: Sequence[Any]) -> int:
-    """Returns how many examples of this size keep a machine busy, and no more.
+    """Returns the number of examples of this size that keep a machine busy.
 
     Small batches of small things waste time between the passes; large batches of large
     things do not fit the caches, and take longer for each row.
@@ -46,7 +44,7 @@ def rows_for(tensors: Sequence[Any]) -> int:
 
 
 def at_once(examples: int, points: int, rows: int) -> tuple[int, int]:
-    """Returns how many examples, and how many points of each, make one pass.
+    """Returns the number of examples, and of points of each, that make one pass.
 
     Each pass has the same shape, so what does not fill a pass is computed for nothing:
     of the sizes that fit, the one with the least work wins.
@@ -65,16 +63,3 @@ def at_once(examples: int, points: int, rows: int) -> tuple[int, int]:
         return passes * (count * examples + 1), -count
 
     return examples, min(range(1, most + 1), key=work)
-
-
-def checked_batch_size(batch_size: int | None) -> int | None:
-    """Raises when `batch_size` is no number of rows."""
-    whole = isinstance(batch_size, int | np.integer) and not isinstance(
-        batch_size, bool
-    )
-    if batch_size is not None and (not whole or batch_size < 1):
-        raise GradwatchError(
-            "`batch_size` must be a whole number of rows from 1, or None. Received: "
-            f"{batch_size!r}."
-        )
-    return batch_size

@@ -54,7 +54,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Returns the arguments of the attribution that was saved.
 
     Raises:
-        GradwatchError: When the file holds something else.
+        GradwatchError: If the file holds something else.
     """
     arrays, words = _read(path)
     if words["format"] > FORMAT:

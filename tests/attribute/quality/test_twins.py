@@ -116,9 +116,11 @@ def test_infidelity_is_the_mean_square_of_what_was_foretold_wrongly(
 class Table:
     """What `Perturbed` looks at of a model of images, sequences or tables."""
 
+    channel_axes = attribute._problem.Problem.channel_axes
+
     def __init__(self, values):
         self.tree = gw.select.walk(keras.Sequential([keras.Input(values.shape[1:])]))
-        self.free = attribute._spots.Spots(
+        self.free = attribute._tensors.Tensors(
             [gw.engine.Leaf("input", "inputs")], ["inputs"], ["float32"], [values]
         )
 

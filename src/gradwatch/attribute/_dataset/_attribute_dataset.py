@@ -14,11 +14,11 @@ import numpy as np
 
 from ..._errors import GradwatchError, counted
 from ...select import require_model
-from .._checked import require_count
-from .._integrated_gradients import integrated_gradients
+from .._checked import checked_batch_size, require_count
+from .._method import require_attribution
+from .._path import integrated_gradients
 from .._progress import progress_bar
 from .._result import Attribution
-from .._rows import checked_batch_size
 from .._store import plain_settings
 from ._batches import Batch, Batches, batches_of
 from ._key import call_key, check_same_call, checksum
@@ -218,13 +218,7 @@ def _explained(
     # NaN is counted and reported, and not a reason to end.
     with np.errstate(invalid="ignore", over="ignore"):
         result = method(model, batch.x, chosen, **settings)
-    if not isinstance(result, Attribution):
-        raise GradwatchError(
-            "`method` must give an `Attribution`. Received: "
-            f"{getattr(method, '__name__', method)!r}, which gives an object of type "
-            f"{type(result).__name__}."
-        )
-    return result
+    return require_attribution(method, result)
 
 
 def _nonfinite(result: Attribution) -> int:

@@ -23,7 +23,7 @@ def target_of(target: Any, batch: Batch, start: int) -> Any:
         start: The number of its first example in the dataset.
 
     Raises:
-        TargetError: When there are no labels, or no class for these examples.
+        TargetError: If there are no labels, or no class for these examples.
     """
     if isinstance(target, str) and target == LABEL:
         return class_score(_classes(batch))

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..._errors import GradwatchError, counted
+from .._method import delta_of, relative_delta
 from .._result import Attribution
-from ._asked import require_attribution, require_finite
+from ._question import require_attribution, require_finite
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -63,19 +64,15 @@ def completeness(a: Attribution) -> Completeness:
         too small for float32 to tell, relative to what it can tell.
 
     Raises:
-        GradwatchError: When the method promises nothing of the kind.
+        GradwatchError: If the method promises nothing of the kind.
     """
     require_attribution(a)
     if a.baseline_score is None:
         raise GradwatchError(_no_promise(a.method))
     require_finite(a)
-    sums = [p.values.reshape(len(a), -1).sum(axis=1, dtype="float64") for p in a.places]
-    score, start = a.score.astype("float64"), a.baseline_score.astype("float64")
-    difference = score - start
-    error = sum(sums) - difference
-    # Below what float32 can tell apart there is nothing to compare with.
-    least = 1e-6 * (np.abs(score) + np.abs(start)) + 1e-30
-    relative = np.abs(error) / np.maximum(np.abs(difference), least)
+    values = [place.values for place in a.places]
+    error = delta_of(values, a.score, a.baseline_score)
+    difference, relative = relative_delta(values, a.score, a.baseline_score)
     return Completeness(a.method, a.target, difference, error, relative)
 
 

@@ -69,7 +69,7 @@ class Curve:
             theme: `"light"` or `"dark"`.
 
         Raises:
-            GradwatchError: When the other curves are of something else.
+            GradwatchError: If the other curves are of something else.
         """
         for other in others:
             kind = getattr(other, "what", type(other).__name__)

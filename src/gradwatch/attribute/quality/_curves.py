@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .._axes import channel_axis
 from .._baselines import Baseline, baselines
 from .._checked import require_count, require_seed
 from .._problem import Problem
 from .._progress import progress_bar
 from .._result import Attribution
-from ._asked import asked, scores_at
 from ._curve import Curve
 from ._orders import ground, is_map, ranks
+from ._question import finite_scores, question_of
 
 
 def deletion(  # noqa: PLR0913 - what is removed, how finely, against what
@@ -29,7 +29,7 @@ def deletion(  # noqa: PLR0913 - what is removed, how finely, against what
     batch_size: int | None = None,
     progress: bool | None = None,
 ) -> Curve:
-    """How the target falls while what matters most is removed first.
+    """Curve of the target while what matters most is removed first.
 
     Petsiuk, Das and Saenko, *RISE* (2018), "Evaluation metrics": positions
     are replaced by a baseline in the order of their values, and the area under the
@@ -52,20 +52,22 @@ def deletion(  # noqa: PLR0913 - what is removed, how finely, against what
         model: The model it explains.
         x: Another batch, which is explained first. None: that of `a`.
         baseline: What is put in their place, as in `integrated_gradients`.
-        steps: In how many equal steps.
-        orders: How many random orders to compare with.
+        steps: Number of equal steps.
+        orders: Number of random orders to compare with.
         seed: Of the random orders, which are the same on every backend.
-        batch_size: The most rows that go through the model at a time.
+        batch_size: Maximum number of rows in a pass.
         progress: As in `sensitivity_max`.
 
     Returns:
         The curves and their areas.
 
     Raises:
-        GradwatchError: When an argument cannot be used; the message says why.
+        GradwatchError: If an argument cannot be used; the message says why.
     """
-    measured = _Measured("deletion", steps, orders, seed, progress)
-    return measured(a, model, x, baseline, batch_size)
+    question = question_of(a, model, x)
+    problem = question.problem(batch_size, at_inputs=is_map(question.a))
+    sampling = _Sampling(steps, orders, seed)
+    return _curve("deletion", question.a, problem, baseline, sampling, progress)
 
 
 def insertion(  # noqa: PLR0913 - what is put in, how finely, against what
@@ -80,7 +82,7 @@ def insertion(  # noqa: PLR0913 - what is put in, how finely, against what
     batch_size: int | None = None,
     progress: bool | None = None,
 ) -> Curve:
-    """How the target rises while what matters most is put in first.
+    """Curve of the target while what matters most is put in first.
 
     As `deletion` (Petsiuk, Das and Saenko, *RISE*, 2018), but from the
     baseline to the input: the area is large if the values were right.
@@ -100,88 +102,89 @@ def insertion(  # noqa: PLR0913 - what is put in, how finely, against what
         x: Another batch, which is explained first. None: that of `a`.
         baseline: Where it begins, as in `integrated_gradients`. None: images blurred,
             as in the paper, all else zeros.
-        steps: In how many equal steps.
-        orders: How many random orders to compare with.
+        steps: Number of equal steps.
+        orders: Number of random orders to compare with.
         seed: Of the random orders.
-        batch_size: The most rows that go through the model at a time.
+        batch_size: Maximum number of rows in a pass.
         progress: As in `sensitivity_max`.
 
     Returns:
         The curves and their areas.
 
     Raises:
-        GradwatchError: When an argument cannot be used; the message says why.
+        GradwatchError: If an argument cannot be used; the message says why.
     """
-    measured = _Measured("insertion", steps, orders, seed, progress)
-    return measured(a, model, x, baseline, batch_size)
+    question = question_of(a, model, x)
+    problem = question.problem(batch_size, at_inputs=is_map(question.a))
+    sampling = _Sampling(steps, orders, seed)
+    return _curve("insertion", question.a, problem, baseline, sampling, progress)
 
 
-class _Measured:
-    """What deletion and insertion share: one changes what the other leaves."""
+@dataclass(frozen=True, slots=True)
+class _Sampling:
+    """The number of steps of a curve, and of random orders beside it."""
 
-    def __init__(
-        self, what: str, steps: int, orders: int, seed: int, progress: bool | None
-    ) -> None:
-        require_count(steps, "steps")
-        require_count(orders, "orders", least=0)
-        require_seed(seed)
-        self.what = what
-        self.steps = steps
-        self.orders = orders
-        self.seed = seed
-        self.progress = progress
+    steps: int
+    orders: int
+    seed: int
 
-    def __call__(
-        self, a: Attribution, model: Any, x: Any, baseline: Baseline, batch_size: Any
-    ) -> Curve:
-        question = asked(a, model, x)
-        problem = question.problem(batch_size, at_inputs=is_map(question.a))
-        if baseline is None:
-            baseline = _canvas(problem)
-        starts = baselines(problem, baseline)
-        positions, importance = ground(question.a, problem)
-        random = np.random.default_rng(self.seed)
-        nothing = np.zeros_like(importance)
-        # int32: the ranks of many orders of large images are most of what is held.
-        lines = [ranks(importance, random)]
-        lines += [ranks(nothing, random) for _ in range(self.orders)]
-        steps = min(self.steps, positions.count)
-        counts = np.round(np.linspace(0, positions.count, steps + 1)).astype(int)
-        # Both ends are the same in every order: asked for once.
-        asks = [(0, 0), (0, steps)]
-        asks += [(line, k) for line in range(len(lines)) for k in range(1, steps)]
+    def __post_init__(self) -> None:
+        require_count(self.steps, "steps")
+        require_count(self.orders, "orders", least=0)
+        require_seed(self.seed)
 
-        def point(number: int, rows: np.ndarray) -> list[np.ndarray]:
-            start, (line, step) = starts[number // len(asks)], asks[number % len(asks)]
-            first = positions.masks(lines[line][rows] < counts[step])
-            return [
-                own[rows] if mask is None else self._mixed(mask, own[rows], b[rows])
-                for mask, own, b in zip(first, problem.free.values, start, strict=True)
-            ]
 
-        total = len(asks) * len(starts)
-        with progress_bar(self.what, total, self.progress) as tick:
-            found = scores_at(problem, total, point, tick)
-        found = found.reshape(len(starts), len(asks), -1).mean(axis=0)
-        curves = np.zeros((len(lines), problem.size, steps + 1))
-        curves[:, :, 0], curves[:, :, -1] = found[0], found[1]
-        for (line, k), scores in zip(asks[2:], found[2:], strict=True):
-            curves[line, :, k] = scores
-        share = counts / positions.count
-        words = (self.what, question.a.method, question.a.target)
-        return Curve(*words, share, curves[0], curves[1:])
+def _curve(
+    kind: str,
+    a: Attribution,
+    problem: Problem,
+    baseline: Baseline,
+    sampling: _Sampling,
+    progress: bool | None,
+) -> Curve:
+    """Returns the curve: insertion changes what deletion leaves."""
+    starts = baselines(problem, _canvas(problem) if baseline is None else baseline)
+    positions, importance = ground(a, problem)
+    random = np.random.default_rng(sampling.seed)
+    nothing = np.zeros_like(importance)
+    # int32: the ranks of many orders of large images are most of what is held.
+    orders = [ranks(importance, random)]
+    orders += [ranks(nothing, random) for _ in range(sampling.orders)]
+    steps = min(sampling.steps, positions.count)
+    counts = np.round(np.linspace(0, positions.count, steps + 1)).astype(int)
+    # Both ends are the same in every order: computed once.
+    asks = [(0, 0), (0, steps)]
+    asks += [(order, k) for order in range(len(orders)) for k in range(1, steps)]
 
-    def _mixed(
-        self, first: np.ndarray, own: np.ndarray, start: np.ndarray
-    ) -> np.ndarray:
-        before, after = (own, start) if self.what == "deletion" else (start, own)
-        return np.where(first, after, before)
+    def point(number: int, rows: np.ndarray) -> list[np.ndarray]:
+        start, (order, step) = starts[number // len(asks)], asks[number % len(asks)]
+        masks = positions.masks(orders[order][rows] < counts[step])
+        arrays = []
+        for mask, own, cover in zip(masks, problem.free.values, start, strict=True):
+            before, after = (own, cover) if kind == "deletion" else (cover, own)
+            mixed = own[rows]
+            if mask is not None:
+                mixed = np.where(mask, after[rows], before[rows])
+            arrays.append(mixed)
+        return arrays
+
+    total = len(asks) * len(starts)
+    with progress_bar(kind, total, progress) as tick:
+        scores = finite_scores(problem, total, point, tick)
+    scores = scores.reshape(len(starts), len(asks), -1).mean(axis=0)
+    curves = np.zeros((len(orders), problem.size, steps + 1))
+    curves[:, :, 0], curves[:, :, -1] = scores[0], scores[1]
+    for (order, k), values in zip(asks[2:], scores[2:], strict=True):
+        curves[order, :, k] = values
+    share = counts / positions.count
+    return Curve(kind, a.method, a.target, share, curves[0], curves[1:])
 
 
 def _canvas(problem: Problem) -> str:
-    """Returns what an insertion begins with: a blur, if all there is are images."""
-    spatial = set()
-    for values in problem.free.values:
-        axis = channel_axis(problem.tree, None, values.ndim)
-        spatial.add(values.ndim - (1 if axis is None else 2))
+    """Returns the baseline of an insertion: a blur, if all inputs are images."""
+    axes = problem.channel_axes(problem.free)
+    spatial = {
+        values.ndim - (1 if axis is None else 2)
+        for values, axis in zip(problem.free.values, axes, strict=True)
+    }
     return "blur" if problem.at_inputs and spatial == {2} else "zeros"

@@ -13,8 +13,8 @@ from .._checked import require_count, require_positive
 from .._problem import Problem
 from .._progress import progress_bar
 from .._result import Attribution
-from ._asked import Asked, asked, scores_at
 from ._perturbations import Perturbation, Perturbed
+from ._question import Question, finite_scores, question_of
 
 GRADIENTS = (*("saliency", "guided_backprop", "deconvnet", "internal_influence"),)
 """What the target gains per unit of each number."""
@@ -105,14 +105,14 @@ def infidelity(  # noqa: PLR0913 - what is taken away, and how often
         normalise: Multiplies the explanation by the one number per example that suits
             it best, for methods which mean their values only up to a scale.
         seed: Of the perturbations, which are the same on every backend.
-        batch_size: The most rows that go through the model at a time.
+        batch_size: Maximum number of rows in a pass.
         progress: As in `sensitivity_max`.
 
     Returns:
         The infidelity of each example, and what it was made of.
 
     Raises:
-        GradwatchError: When an argument cannot be used; the message says why.
+        GradwatchError: If an argument cannot be used; the message says why.
     """
     require_positive(size, "size")
     require_count(samples, "samples")
@@ -122,7 +122,7 @@ def infidelity(  # noqa: PLR0913 - what is taken away, and how often
             "`size` must be a share of the image, up to 1, for squares. Received: "
             f"{size!r}."
         )
-    question = asked(a, model, x)
+    question = question_of(a, model, x)
     kind = _kind(question.a)
     problem = question.problem(batch_size)
     own = _own_baseline(question, problem)
@@ -143,7 +143,7 @@ def infidelity(  # noqa: PLR0913 - what is taken away, and how often
         return [v[rows] - i[rows] for v, i in zip(own, taken, strict=True)]
 
     with progress_bar("infidelity", samples + 1, progress) as tick:
-        scores = scores_at(problem, samples + 1, point, tick)
+        scores = finite_scores(problem, samples + 1, point, tick)
     changes = scores[-1] - scores[:-1]
     scale = _best_scale(predicted, changes) if normalise else np.ones(problem.size)
     values = np.mean((scale * predicted - changes) ** 2, axis=0)
@@ -164,7 +164,7 @@ def _kind(a: Attribution) -> str:
     """Returns what the values of a method mean.
 
     Raises:
-        GradwatchError: When they have no unit.
+        GradwatchError: If they have no unit.
     """
     method = (
         a.settings.get("method", a.method) if a.method == "smoothgrad" else a.method
@@ -186,7 +186,7 @@ def _kind(a: Attribution) -> str:
     )
 
 
-def _own_baseline(question: Asked, problem: Problem) -> list[np.ndarray]:
+def _own_baseline(question: Question, problem: Problem) -> list[np.ndarray]:
     """Returns what the method compared with; the mean, where that was several."""
     words = question.again.arguments
     if "data" in words:
@@ -209,7 +209,7 @@ def _slopes(
     """Returns what the target gains per unit of each number.
 
     Raises:
-        GradwatchError: When there is not one value for each number.
+        GradwatchError: If there is not one value for each number.
     """
     found = []
     for place, own, start in zip(a.places, problem.free.values, starts, strict=True):

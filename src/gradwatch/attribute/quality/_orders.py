@@ -1,4 +1,4 @@
-"""Orders: which positions of an input matter most, first to last."""
+"""The positions of an input, in the order of their importance."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..._errors import GradwatchError, quoted
-from .._axes import channel_axis
 from .._place import Place
 from .._problem import Problem
 from .._resize import resized
@@ -22,31 +21,31 @@ class Ground:
     """
 
     shapes: list[tuple[int, ...] | None]
-    """Of the positions at each place, without the batch; None: left as it is."""
+    """Shape of the positions of each tensor, without the batch; None: not changed."""
     channels: list[int | None]
 
     @property
     def count(self) -> int:
-        """How many positions an example has."""
+        """Number of positions of an example."""
         return sum(int(np.prod(shape)) for shape in self.shapes if shape is not None)
 
     def masks(self, chosen: np.ndarray) -> list[np.ndarray | None]:
-        """Turns [examples, positions] into a mask for each place, channels and all."""
-        found: list[np.ndarray | None] = []
+        """Turns [examples, positions] into a mask for each tensor, channels and all."""
+        masks: list[np.ndarray | None] = []
         start = 0
         for shape, axis in zip(self.shapes, self.channels, strict=True):
             if shape is None:
-                found.append(None)
+                masks.append(None)
                 continue
             stop = start + int(np.prod(shape))
             mask = chosen[:, start:stop].reshape(len(chosen), *shape)
-            found.append(mask if axis is None else np.expand_dims(mask, axis))
+            masks.append(mask if axis is None else np.expand_dims(mask, axis))
             start = stop
-        return found
+        return masks
 
 
 def is_map(a: Attribution) -> bool:
-    """Whether it is a map over a layer, to be laid over the inputs of the model.
+    """Returns whether it is a map over a layer, to be laid over the inputs.
 
     So are class activation maps, and what was summed over the channels of a layer in a
     model of images. Tokens are no places to lay a map over: they have no numbers that
@@ -68,20 +67,17 @@ def ground(a: Attribution, problem: Problem) -> tuple[Ground, np.ndarray]:
     """Returns the positions, and the importance of each: [examples, positions].
 
     Raises:
-        GradwatchError: When the values are of another shape than what they explain.
+        GradwatchError: If the values are of another shape than what they explain.
     """
     free = problem.free
     shapes: list[tuple[int, ...] | None] = []
-    axes: list[int | None] = []
     columns = []
     mapped = is_map(a)
-    for number, (leaf, name, values) in enumerate(
-        zip(free.leaves, free.names, free.values, strict=True)
+    axes = problem.channel_axes(free)
+    for number, (name, values, axis) in enumerate(
+        zip(free.names, free.values, axes, strict=True)
     ):
-        address = None if leaf.kind == "input" else leaf.address
-        axis = channel_axis(problem.tree, address, values.ndim)
         place = a.places[0 if mapped else number]
-        axes.append(axis)
         if mapped and not _lies_over(place, Place(name, values, values, axis)):
             shapes.append(None)
             continue
@@ -107,7 +103,7 @@ def _importance(place: Place, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def ranks(importance: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Returns the place of each position in its example's order, from 0: the largest.
+    """Returns the rank of each position in its example, from 0 for the largest.
 
     Of equal ones chance decides: their order in memory would be a picture of its own.
     """

@@ -1,4 +1,4 @@
-"""Perturbations: what is taken away from an input to see what it was worth."""
+"""Perturbations: changes of an input, to compare with what its values foretell."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..._errors import GradwatchError
-from .._axes import channel_axis
 from .._place import Place
 from .._problem import Problem
 
@@ -23,7 +22,7 @@ class Perturbed:
     Args:
         problem: Says which numbers there are.
         perturbation: One of `NAMES`, or a function of the values and a generator.
-        covers: The baseline at each place.
+        covers: The baseline of each tensor.
         size: The noise of a noisy baseline, as a share of each example's range; or
             the side of the square, as a share of each axis.
         seed: Of the draws.
@@ -50,30 +49,28 @@ class Perturbed:
         self._last: tuple[int, list[np.ndarray]] = (-1, [])
 
     def __call__(self, number: int) -> list[np.ndarray]:
-        """Returns the perturbation of that number, for each place."""
+        """Returns the perturbation of that number, for each tensor."""
         if self._last[0] != number:
             random = np.random.default_rng([self._seed, number])
-            places = range(len(self._covers))
-            self._last = number, [self._drawn(place, random) for place in places]
+            indices = range(len(self._covers))
+            self._last = number, [self._drawn(index, random) for index in indices]
         return self._last[1]
 
-    def _drawn(self, place: int, random: np.random.Generator) -> np.ndarray:
-        values, cover = self._problem.free.values[place], self._covers[place]
+    def _drawn(self, index: int, random: np.random.Generator) -> np.ndarray:
+        values, cover = self._problem.free.values[index], self._covers[index]
         if callable(self._how):
             return _checked(self._how(values.copy(), random), values)
         if self._how == "square":
-            return np.where(self._square(place, random), values - cover, 0)
+            return np.where(self._square(index, random), values - cover, 0)
         axes = tuple(range(1, values.ndim))
         scale = self._size * np.ptp(values, axis=axes, keepdims=True)
         noise = random.standard_normal(values.shape, "float32")
         return np.asarray(values - (cover + scale * noise))
 
-    def _square(self, place: int, random: np.random.Generator) -> np.ndarray:
-        """Returns which numbers of each example lie in a square, all its channels."""
+    def _square(self, index: int, random: np.random.Generator) -> np.ndarray:
+        """Returns a mask of a square of each example, with all its channels."""
         free = self._problem.free
-        leaf, values = free.leaves[place], free.values[place]
-        address = None if leaf.kind == "input" else leaf.address
-        channels = channel_axis(self._problem.tree, address, values.ndim)
+        values, channels = free.values[index], self._problem.channel_axes(free)[index]
         axes = Place("", values, values, channels).spatial
         if not axes:
             # Features of a table have no neighbours: a square is any set of them.
@@ -93,8 +90,8 @@ class Perturbed:
         return inside
 
 
-def _checked(found: Any, values: np.ndarray) -> np.ndarray:
-    array = np.asarray(found)
+def _checked(drawn: Any, values: np.ndarray) -> np.ndarray:
+    array = np.asarray(drawn)
     if array.shape != values.shape or array.dtype.kind not in "fiu":
         raise GradwatchError(
             "`perturbation` must give what is taken away from each number, in shape "

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,8 @@ from ...select import weights as weights_of
 from .._checked import require_count
 from .._progress import progress_bar
 from .._result import Attribution
-from ._asked import asked
-from ._forgetting import Randomisation
+from ._question import Question, question_of
+from ._randomisation_result import Randomisation
 from ._reinitialise import layers_with_weights, put_back, randomise
 from ._similarity import spearman, ssim
 
@@ -31,7 +33,7 @@ def randomisation(
     seed: int = 0,
     progress: bool | None = None,
 ) -> Randomisation:
-    """Whether the explanation changes when the model's weights are drawn anew.
+    """Similarity of the explanation while the model's weights are drawn anew.
 
     Adebayo, Gilmer, Muelly, Goodfellow, Hardt and Kim, *Sanity Checks for Saliency
     Maps* (2018), section 3: layer by layer, from the output to the input, weights are
@@ -71,25 +73,53 @@ def randomisation(
         The similarities, and a verdict.
 
     Raises:
-        GradwatchError: When an argument cannot be used; the message says why.
+        GradwatchError: If an argument cannot be used; the message says why.
     """
     if order not in ORDERS:
         raise GradwatchError(f"`order` must be one of {ORDERS}. Received: {order!r}.")
     require_count(seed, "seed", least=0)
-    question = asked(a, model, x)
+    question = question_of(a, model, x)
     first = question.again(model, question.x)
     tree = walk(model)
-    weights = layers_with_weights(tree)
-    chosen = _chosen(tree, weights, layers)
-    nodes = [node for address in chosen for node in weights[address]]
-    found: list[tuple[Any, Any, Any]] = []
-    names: list[str] = []
+    chosen = _chosen(tree, layers_with_weights(tree), layers)
+    changed: dict[str, tuple[Any, Any, Any]] = {}
     idle: list[str] = []
     score = first.score
-    with (
-        put_back(nodes) as kept,
-        progress_bar("randomisation", len(chosen), progress) as tick,
-    ):
+    # Closed at once after an error, too: the weights are restored then.
+    runs = contextlib.closing(_randomised(question, chosen, order, seed))
+    bar = progress_bar("randomisation", len(chosen), progress)
+    with runs as randomised, bar as tick:
+        for address, now in randomised:
+            tick(1)
+            name = address or str(model.name)
+            # What the target does not depend on, no explanation of it need notice.
+            if np.array_equal(now.score, score):
+                idle.append(name)
+                continue
+            changed[name] = _compared(first, now)
+            score = now.score if order == "cascading" else score
+    if not changed:
+        raise GradwatchError(
+            "`layers` must be some that the target depends on. Received: "
+            f"{quoted(idle)}, which may be anything without a change of {a.target}."
+        )
+    absolute, signed, pictures = map(np.array, zip(*changed.values(), strict=True))
+    return Randomisation(
+        *(a.method, a.target, order, [*changed], absolute, signed),
+        ssim=None if pictures.dtype == object else pictures,
+        signs=any(bool((place.values < 0).any()) for place in first.places),
+        without_effect=tuple(idle),
+    )
+
+
+def _randomised(
+    question: Question, chosen: list[str], order: str, seed: int
+) -> Generator[tuple[str, Attribution]]:
+    """Yields the attribution with each layer randomised; restores them in the end."""
+    tree = walk(question.model)
+    weights = layers_with_weights(tree)
+    nodes = [node for address in chosen for node in weights[address]]
+    with put_back(nodes) as kept:
         for number, address in enumerate(chosen):
             if order == "independent":
                 for node, value in zip(nodes, kept, strict=True):
@@ -98,35 +128,15 @@ def randomisation(
             with warnings.catch_warnings():
                 # Of steps="auto", which need not reach its tolerance here.
                 warnings.simplefilter("ignore", UserWarning)
-                now = question.again(model, question.x)
-            tick(1)
-            name = address or str(model.name)
-            # What the target does not depend on, no explanation of it need notice.
-            if np.array_equal(now.score, score):
-                idle.append(name)
-                continue
-            names.append(name)
-            found.append(_compared(first, now))
-            score = now.score if order == "cascading" else score
-    if not found:
-        raise GradwatchError(
-            "`layers` must be some that the target depends on. Received: "
-            f"{quoted(idle)}, which may be anything without a change of {a.target}."
-        )
-    absolute, signed, pictures = (np.array(part) for part in zip(*found, strict=True))
-    return Randomisation(
-        *(a.method, a.target, order, names, absolute, signed),
-        ssim=None if pictures.dtype == object else pictures,
-        signs=any(bool((place.values < 0).any()) for place in first.places),
-        without_effect=tuple(idle),
-    )
+                now = question.again(question.model, question.x)
+            yield address, now
 
 
 def _chosen(tree: Any, weights: dict[str, Any], layers: Any) -> list[str]:
     """Returns the addresses of the layers to draw anew, the last first.
 
     Raises:
-        GradwatchError: When there are none.
+        GradwatchError: If there are none.
     """
     if not weights:
         raise GradwatchError(
@@ -136,8 +146,8 @@ def _chosen(tree: Any, weights: dict[str, Any], layers: Any) -> list[str]:
     if layers is None:
         return [*weights][::-1]
     with told_as("layers", "wrt", "weights"):
-        found = resolve(weights_of(layers), tree).weights
-    wanted = {node.layer for node in found.values()}
+        matches = resolve(weights_of(layers), tree).weights
+    wanted = {node.layer for node in matches.values()}
     return [address for address in weights if address in wanted][::-1]
 
 
@@ -145,11 +155,11 @@ def _compared(one: Attribution, two: Attribution) -> tuple[Any, Any, Any]:
     """Returns the similarities of two attributions of a batch, example by example."""
     absolute, signed = [], []
     for number in range(len(one)):
-        a, b = (_vector(found, number) for found in (one, two))
+        a, b = (_vector(each, number) for each in (one, two))
         finite = bool(np.isfinite(b).all())  # random weights may overflow
         signed.append(spearman(a, b) if finite else np.nan)
         absolute.append(spearman(np.abs(a), np.abs(b)) if finite else np.nan)
-    maps = [_pictures(found) for found in (one, two)]
+    maps = [_pictures(each) for each in (one, two)]
     if any(m is None for m in maps):
         return absolute, signed, None
     pairs = zip(*maps, strict=True)

@@ -13,8 +13,8 @@ from .._checked import require_count, require_positive, require_seed
 from .._problem import Held
 from .._progress import progress_bar
 from .._result import Attribution
-from .._spots import host, is_float
-from ._asked import Asked, asked, require_finite
+from .._tensors import is_float, to_numpy
+from ._question import Question, question_of, require_finite
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -87,12 +87,12 @@ def sensitivity_max(
         The largest change for each example, absolute and relative.
 
     Raises:
-        GradwatchError: When an argument cannot be used; the message says why.
+        GradwatchError: If an argument cannot be used; the message says why.
     """
     require_positive(radius, "radius")
     require_count(samples, "samples")
     require_seed(seed)
-    question = asked(a, model, x)
+    question = question_of(a, model, x)
     random = np.random.default_rng(seed)
     with progress_bar("sensitivity_max", samples, progress) as tick:
         # Not `a` itself, which may have been summed or resized since.
@@ -117,7 +117,7 @@ def _flat(a: Attribution) -> np.ndarray:
     return np.concatenate(parts, axis=1).astype("float64")
 
 
-def _held_values(question: Asked) -> Any:
+def _held_values(question: Question) -> Any:
     """Returns the problem at the layer, for a model whose inputs cannot move."""
     flat = keras.tree.flatten(question.x)
     if any(is_float(keras.ops.convert_to_tensor(t)) for t in flat if t is not None):
@@ -126,7 +126,7 @@ def _held_values(question: Asked) -> Any:
 
 
 def _moved(
-    question: Asked, held: Any, random: np.random.Generator, radius: float
+    question: Question, held: Any, random: np.random.Generator, radius: float
 ) -> Any:
     def noisy(values: np.ndarray) -> np.ndarray:
         change = random.uniform(-radius, radius, values.shape)
@@ -140,6 +140,6 @@ def _moved(
         if tensor is None:
             return None
         tensor = keras.ops.convert_to_tensor(tensor)
-        return noisy(host(tensor)) if is_float(tensor) else tensor
+        return noisy(to_numpy(tensor)) if is_float(tensor) else tensor
 
     return keras.tree.map_structure(leaf, question.x)

@@ -1,8 +1,8 @@
-"""What all checks begin with: an attribution, its model and its batch, made sure of."""
+"""The question of a check: an attribution, its model and its batch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,17 +13,12 @@ from ..._errors import GradwatchError, quoted
 from ..._keras import input_structure
 from ...select import require_model
 from .._method import Again
-from .._problem import Problem
+from .._problem import Point, Problem
 from .._result import Attribution
-from .._rows import in_parts
-from .._spots import host
-
-Point = Callable[[int, np.ndarray], Sequence[np.ndarray]]
-"""From a number and the examples wanted to an array for each place."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Question:
     """An attribution of a batch, and the model that it explains."""
 
     a: Attribution
@@ -32,35 +27,30 @@ class Asked:
     x: Any
 
     def problem(self, batch_size: int | None, *, at_inputs: bool = False) -> Problem:
-        """Returns the model with its target, to be asked for scores of other numbers.
+        """Returns the model with its target, for scores at other values.
 
         Args:
-            batch_size: The most rows of a pass.
-            at_inputs: Whether the numbers are those of the inputs, wherever the
-                attribution is.
+            batch_size: Maximum number of rows of a pass.
+            at_inputs: True for values of the inputs, wherever the attribution is.
 
         Raises:
-            GradwatchError: When the model is another than the explained one.
+            GradwatchError: If the model is another than the explained one.
         """
-        words = self.again.arguments
+        arguments = self.again.arguments
         # The layer of a guided Grad-CAM is that of its map; its values are not.
         inputs = {source.name for source in self.a.sources}
         at_inputs = at_inputs or all(p.name in inputs for p in self.a.places)
-        layer = None if at_inputs else words["layer"]
-        found = Problem(
-            self.model, self.x, words["target"], layer, batch_size=batch_size
+        layer = None if at_inputs else arguments["layer"]
+        problem = Problem(
+            self.model, self.x, arguments["target"], layer, batch_size=batch_size
         )
-        self._require_same_model(found)
-        if not found.at_inputs:
-            found.own()  # what the layer gives is known after a pass
-        return found
+        self._require_same_model(problem)
+        if not problem.at_inputs:
+            problem.own()  # what the layer gives is known after a pass
+        return problem
 
     def _require_same_model(self, problem: Problem) -> None:
-        own = [
-            host(problem.scores(some.index))[: some.real]
-            for some in in_parts(problem.size, problem.at_once(1)[0])
-        ]
-        now = np.concatenate(own).astype("float64")
+        now = problem.own_scores().astype("float64")
         apart = np.abs(now - self.a.score)
         # Half precision, and passes of another size, round in other ways.
         if (apart > 0.02 * np.max(np.abs(self.a.score)) + 1e-6).any():
@@ -73,8 +63,8 @@ class Asked:
             )
 
 
-def asked(a: Attribution, model: Any, x: Any = None) -> Asked:
-    """Makes sure that an attribution can be asked about.
+def question_of(a: Attribution, model: Any, x: Any = None) -> Question:
+    """Returns the question, once it is sure that it can be asked.
 
     Args:
         a: The attribution.
@@ -82,7 +72,7 @@ def asked(a: Attribution, model: Any, x: Any = None) -> Asked:
         x: Another batch, which is explained first in the same way. None: its own.
 
     Raises:
-        GradwatchError: When it cannot.
+        GradwatchError: If it cannot.
     """
     require_attribution(a)
     require_model(model)
@@ -97,16 +87,16 @@ def asked(a: Attribution, model: Any, x: Any = None) -> Asked:
         batch = _inputs(a, model)
         _require_fit(model, batch)
         require_finite(a)
-        return Asked(a, again, model, batch)
-    found = again(model, x)
-    require_finite(found)
+        return Question(a, again, model, batch)
+    fresh = again(model, x)
+    require_finite(fresh)
     if any(isinstance(leaf, int | float) for leaf in keras.tree.flatten(x)):
-        x = _inputs(found, model)  # plain lists of numbers: as the arrays they mean
-    return Asked(found, again, model, x)
+        x = _inputs(fresh, model)  # plain lists of numbers: as the arrays they mean
+    return Question(fresh, again, model, x)
 
 
 def require_attribution(a: Any) -> None:
-    """Raises when something is no attribution."""
+    """Raises if something is no attribution."""
     if not isinstance(a, Attribution):
         raise GradwatchError(
             f"`a` must be an `Attribution`. Received: {type(a).__name__}. Pass what "
@@ -116,7 +106,7 @@ def require_attribution(a: Any) -> None:
 
 
 def require_finite(a: Attribution) -> None:
-    """Raises when a value or a score is NaN or infinite, or there is none."""
+    """Raises if a value or a score is NaN or infinite, or there is none."""
     if not len(a):
         raise GradwatchError("`a` must hold at least one example. Received: none.")
     arrays = {p.name: p.values for p in a.places} | {"score": a.score}
@@ -161,29 +151,15 @@ def _require_fit(model: Any, batch: Any) -> None:
         )
 
 
-def scores_at(
+def finite_scores(
     problem: Problem, count: int, point: Point, tick: Callable[[float], None]
 ) -> np.ndarray:
     """Returns the target at each of several points: [points, examples].
 
-    Args:
-        problem: The model and its target.
-        count: How many points.
-        point: Gives them. All examples of a point are asked for before the next.
-        tick: Is told how many points are done.
+    Raises:
+        GradwatchError: If one is NaN or infinite.
     """
-    examples, several = problem.at_once(count)
-    scores = np.zeros((count, problem.size))
-    for part in in_parts(count, several):
-        for some in in_parts(problem.size, examples):
-            rows = np.tile(some.index, several)
-            blocks = [point(int(number), some.index) for number in part.index]
-            points = [np.concatenate(column) for column in zip(*blocks, strict=True)]
-            tensors = problem.free.tensors(np.arange(len(rows)), points)
-            found = host(problem.scores(rows, tensors)).reshape(several, -1)
-            where = np.ix_(part.index[: part.real], some.index[: some.real])
-            scores[where] = found[: part.real, : some.real]
-            tick(part.real * some.real / problem.size)
+    scores = problem.scores_at(count, point, tick)
     if not np.isfinite(scores).all():
         raise GradwatchError(
             "`model` must give finite numbers where the check asks it. Received: NaN "

@@ -6,16 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import GradwatchError, quoted
-from ._axes import channel_axis
-from ._cam import cam_problem, map_axes
-from ._method import method, result
-from ._place import Place
-from ._problem import Problem
-from ._resize import resized
-from ._result import Attribution
-from ._rows import in_parts
-from ._spots import host
+from ..._errors import GradwatchError, quoted
+from .._axes import channel_axis
+from .._method import method
+from .._place import Place
+from .._problem import Problem
+from .._resize import resized
+from .._result import Attribution
+from ._map import cam, cam_problem
 
 
 @method
@@ -53,66 +51,56 @@ def score_cam(
         layer: The layer whose channels are added up.
         relu: False keeps what is below zero in the map.
         data_format: `"channels_last"` or `"channels_first"`, where nothing says.
-        batch_size: The most rows that go through the model at a time.
+        batch_size: Maximum number of rows in a pass.
 
     Returns:
         The attribution.
     """
-    words = {"batch_size": batch_size, "free": "inputs"}
-    problem = cam_problem(model, x, target, layer, **words)
-    scores, _, activations = problem.own()
-    maps = []
-    for number, activation in enumerate(activations):
-        axis, _ = map_axes(problem, number, data_format)
-        channels = np.moveaxis(activation, axis, 0)
-        increase = _masked_scores(problem, channels)
+    problem = cam_problem(model, x, target, layer, batch_size=batch_size, free="inputs")
+
+    def weigh(
+        activation: np.ndarray, gradient: np.ndarray, spatial: tuple[int, ...]
+    ) -> np.ndarray:
+        del gradient
+        [axis] = {*range(1, activation.ndim)} - {*spatial}
+        increase = _masked_scores(problem, np.moveaxis(activation, axis, 0))
         increase = np.exp(increase - increase.max(axis=0))
         weights = increase / increase.sum(axis=0)
-        shape = (*weights.shape, *[1] * (channels.ndim - 2))
-        total = (weights.reshape(shape) * channels).sum(axis=0)
-        total = total.astype(activation.dtype)
-        maps.append(np.maximum(total, 0) if relu else total)
-    settings = {"relu": relu}
-    return result(problem, maps, scores, settings=settings, data_format=data_format)
+        return np.expand_dims(weights.T, spatial)
+
+    return cam(problem, weigh, relu=relu, data_format=data_format)
 
 
 def _masked_scores(problem: Problem, channels: np.ndarray) -> np.ndarray:
     """Returns the target for the input under each mask: [channels, examples]."""
     masked = _masked(problem, channels.ndim - 2)
-    examples, count = problem.at_once(len(channels))
-    scores = np.zeros(channels.shape[:2])
-    for some in in_parts(problem.size, examples):
-        rows = np.tile(some.index, count)
-        for part in in_parts(len(channels), count):
-            chosen = channels[part.index][:, some.index]
-            masks = chosen.reshape(-1, *channels.shape[2:])
-            points = [
-                values[rows] * _mask(masks, place) if place else values[rows]
-                for values, place in zip(problem.free.values, masked, strict=True)
-            ]
-            tensors = problem.free.tensors(np.arange(len(rows)), points)
-            found = host(problem.scores(rows, tensors)).reshape(count, -1)
-            scores[np.ix_(part.index[: part.real], some.index[: some.real])] = found[
-                : part.real, : some.real
-            ]
-    return scores
+
+    def point(number: int, rows: np.ndarray) -> list[np.ndarray]:
+        return [
+            values[rows] * _mask(channels[number, rows], place)
+            if place
+            else values[rows]
+            for values, place in zip(problem.free.values, masked, strict=True)
+        ]
+
+    return problem.scores_at(len(channels), point)
 
 
 def _masked(problem: Problem, axes: int) -> list[Place | None]:
     """Returns the inputs that have the axes of space that the layer has."""
-    found: list[Place | None] = []
+    places: list[Place | None] = []
     free = problem.free
     for name, values in zip(free.names, free.values, strict=True):
         axis = channel_axis(problem.tree, None, values.ndim)
         place = Place(name, values, values, axis)
-        found.append(place if len(place.spatial) == axes else None)
-    if not any(found):
+        places.append(place if len(place.spatial) == axes else None)
+    if not any(places):
         raise GradwatchError(
             f"`layer` must have as many axes of space as an input has. Received: "
             f"{quoted(problem.at.names)} with {axes}, and inputs of shape "
             f"{[v.shape for v in free.values]}."
         )
-    return found
+    return places
 
 
 def _mask(masks: np.ndarray, place: Place) -> np.ndarray:

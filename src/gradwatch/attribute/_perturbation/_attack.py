@@ -1,4 +1,4 @@
-"""A batch under attack: its numbers, and the gradient at others."""
+"""A batch under attack: its values, and the gradient at others."""
 
 from __future__ import annotations
 
@@ -8,18 +8,25 @@ from typing import Any
 import keras
 import numpy as np
 
-from .._errors import GradwatchError, told_as
-from ..engine import Captured, Entry, PassOptions, dense, engine_for
-from ..select import walk
-from ..targets import Loss, as_target
-from ._problem import Problem
-from ._spots import Spots, host, is_float, of_entries, of_inputs, selector
+from ..._errors import GradwatchError, told_as
+from ...engine import Captured, Entry, PassOptions, dense, engine_for
+from ...select import walk
+from ...targets import Loss, as_target
+from .._problem import Problem
+from .._tensors import (
+    Tensors,
+    input_tensors,
+    layer_tensors,
+    replaced,
+    selector,
+    to_numpy,
+)
 
 GOALS = ("lower", "raise")
 
 
 class Attack:
-    """What is attacked, and where: the inputs of a model, or the output of a layer."""
+    """An attack on the inputs of a model, or on the output of a layer."""
 
     def __init__(
         self,
@@ -50,27 +57,27 @@ class Attack:
         if self.is_loss:
             captured = self._passed(x)
             self.x = captured.x
-            self.spots = self._spots(captured)
+            self.tensors = self._tensors(captured)
         else:
             self._problem = Problem(model, x, self.target, layer)
             if layer is not None:
                 self._problem.own()  # what the layer gives is known after a pass
-            self.x, self.spots = self._problem.x, self._problem.free
+            self.x, self.tensors = self._problem.x, self._problem.free
 
     def gradients(self, values: list[np.ndarray]) -> list[np.ndarray]:
         """Returns the gradient of the target where the numbers are `values`."""
         everything = np.arange(len(values[0]))
-        tensors = self.spots.tensors(everything, values)
+        tensors = self.tensors.tensors(everything, values)
         if self._problem is not None:
-            found = self._problem.gradients(everything, tensors)
-            return [host(g) for g in found.gradients]
+            passed = self._problem.gradients(everything, tensors)
+            return [to_numpy(g) for g in passed.gradients]
         if self.layer is None:
-            captured = self._passed(self._replaced(tensors))
+            captured = self._passed(replaced(self.x, tensors))
         else:
             captured = self._passed(self.x, tensors)
         by_leaf = {entry.leaf: entry for entry in captured.entries}
-        entries = [by_leaf[leaf] for leaf in self.spots.leaves]
-        return [host(dense(_gradient(entry, self.target))) for entry in entries]
+        entries = [by_leaf[leaf] for leaf in self.tensors.leaves]
+        return [to_numpy(dense(_gradient(entry, self.target))) for entry in entries]
 
     def bounded(self, values: np.ndarray) -> np.ndarray:
         """Returns values that are allowed."""
@@ -79,32 +86,23 @@ class Attack:
     def packed(self, values: list[np.ndarray]) -> Any:
         """Returns arrays in the structure of `x`, or those of the layer."""
         if self.layer is not None:
-            by_name = dict(zip(self.spots.names, values, strict=True))
+            by_name = dict(zip(self.tensors.names, values, strict=True))
             return values[0] if len(values) == 1 else by_name
-        fresh = iter(values)
-        return keras.tree.map_structure(
-            lambda t: next(fresh) if is_float(t) else host(t), self.x
-        )
-
-    def _replaced(self, tensors: list[Any]) -> Any:
-        fresh = iter(tensors)
-        return keras.tree.map_structure(
-            lambda t: next(fresh) if is_float(t) else t, self.x
-        )
+        return keras.tree.map_structure(to_numpy, replaced(self.x, values))
 
     def _passed(self, x: Any, given: list[Any] | None = None) -> Captured:
         """Runs the loss once; from the layer on, where its numbers are given."""
-        leaves = () if given is None else tuple(self.spots.leaves)
+        leaves = () if given is None else tuple(self.tensors.leaves)
         wrt, options = (selector(self.layer),), PassOptions(given=leaves)
         engine = engine_for(self.model, wrt, options)
         with told_as("layer", "wrt"):
             return engine.run(self.model, x, self.y, self.target, given or ())
 
-    def _spots(self, captured: Captured) -> Spots:
+    def _tensors(self, captured: Captured) -> Tensors:
         if self.layer is None:
-            return of_inputs(self.model, self.x, walk(self.model))
+            return input_tensors(self.model, self.x, walk(self.model))
         entries = [entry for entry in captured.entries if entry.kind == "activation"]
-        return of_entries(entries, [host(entry.value) for entry in entries])
+        return layer_tensors(entries, [to_numpy(entry.value) for entry in entries])
 
 
 def _gradient(entry: Entry, target: Any) -> Any:

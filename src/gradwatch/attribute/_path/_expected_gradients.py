@@ -1,4 +1,4 @@
-"""Expected gradients: integrated gradients over many baselines, by chance."""
+"""Expected gradients: random points on the paths from data to the input."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import GradwatchError, told_as
-from ._checked import require_count, require_seed
-from ._method import method, result
-from ._path import times, weighted
-from ._problem import Problem
-from ._result import Attribution
-from ._rows import in_parts
-from ._spots import host
+from ..._errors import GradwatchError, told_as
+from .._checked import require_count, require_seed
+from .._method import method, result
+from .._problem import Problem
+from .._result import Attribution
+from .._rows import Part, in_parts
+from .._tensors import to_numpy
+from ._walk import added, times, weighted
 
 
 @method
@@ -54,7 +54,7 @@ def expected_gradients(  # noqa: PLR0913 - what is drawn, and how often
             examples as you like.
         samples: How many draws for each example.
         seed: Of the draws, which are the same on every backend.
-        batch_size: The most rows that go through the model at a time.
+        batch_size: Maximum number of rows in a pass.
 
     Returns:
         The attribution.
@@ -75,40 +75,38 @@ def expected_gradients(  # noqa: PLR0913 - what is drawn, and how often
     draws = random.integers(len(background[0]), size=size)
     alphas = random.uniform(size=size).astype("float32")
     examples, count = problem.at_once(samples)
-    values: list[list[np.ndarray]] = []
-    for some in in_parts(problem.size, examples):
-        rows = np.tile(some.index, count)
-        own = [array[rows] for array in problem.free.values]
-        totals = [np.zeros(1, array.dtype) for array in own]
-        for part in in_parts(samples, count):
-            start = [b[draws[part.index][:, some.index].ravel()] for b in background]
-            where = alphas[part.index][:, some.index].ravel()
-            way = [x - b for x, b in zip(own, start, strict=True)]
-            points = [
-                b + _column(where, w) * w for b, w in zip(start, way, strict=True)
-            ]
-            found = problem.gradients(
-                rows, problem.free.tensors(np.arange(len(rows)), points)
-            )
-            share = (np.arange(count) < part.real) / samples
-            totals = [
-                t + host(weighted(share, times(g, w)))
-                for t, g, w in zip(totals, found.gradients, way, strict=True)
-            ]
-        values.append([total[: some.real] for total in totals])
-    together = [np.concatenate(column) for column in zip(*values, strict=True)]
-    return result(
-        problem,
-        together,
-        scores_of(problem),
-        settings={"samples": samples, "seed": seed},
-    )
+    parts = []
+    for part in in_parts(problem.size, examples):
+        totals: list[np.ndarray] = []
+        for some in in_parts(samples, count):
+            chosen = np.ix_(some.index, part.index)
+            starts = [array[draws[chosen].ravel()] for array in background]
+            shares = (np.arange(count) < some.real) / samples
+            sums = _sums(problem, part, starts, alphas[chosen].ravel(), shares)
+            totals = added(totals, sums)
+        parts.append([total[: part.real] for total in totals])
+    values = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    settings = {"samples": samples, "seed": seed}
+    return result(problem, values, problem.own()[0], settings=settings)
 
 
-def scores_of(problem: Problem) -> np.ndarray:
-    """Returns the target of each example."""
-    return problem.own()[0]
-
-
-def _column(numbers: np.ndarray, like: np.ndarray) -> np.ndarray:
-    return numbers.reshape(-1, *[1] * (like.ndim - 1))
+def _sums(
+    problem: Problem,
+    part: Part,
+    starts: list[np.ndarray],
+    alphas: np.ndarray,
+    shares: np.ndarray,
+) -> list[np.ndarray]:
+    """Returns the sums over some draws of the gradient times the way."""
+    rows = np.tile(part.index, len(shares))
+    ways = [v[rows] - a for v, a in zip(problem.free.values, starts, strict=True)]
+    points = [
+        a + alphas.reshape(-1, *[1] * (way.ndim - 1)) * way
+        for a, way in zip(starts, ways, strict=True)
+    ]
+    tensors = problem.free.tensors(np.arange(len(rows)), points)
+    gradients = problem.gradients(rows, tensors).gradients
+    return [
+        to_numpy(weighted(shares, times(g, way)))
+        for g, way in zip(gradients, ways, strict=True)
+    ]

@@ -11,13 +11,14 @@ import keras
 import numpy as np
 from keras import ops
 
-from ..targets import Function, Setting, Target
-from ._baselines import Baseline, baselines, described
-from ._method import method, result
-from ._problem import Problem
-from ._result import Attribution
-from ._rows import in_parts
-from ._spots import host
+from ...targets import Function, Setting, Target
+from .._baselines import Baseline, baselines, described
+from .._method import method, result
+from .._path import Ends, Walked, mean_over_paths
+from .._problem import Problem
+from .._result import Attribution
+from .._rows import Part
+from .._tensors import to_numpy
 
 
 @method
@@ -55,46 +56,37 @@ def deep_lift(
         target: What is explained, as in `saliency`.
         layer: The layer whose output is attributed to; None: the inputs.
         baseline: The reference, as in `integrated_gradients`.
-        batch_size: The most rows that go through the model at a time; an example takes
+        batch_size: Maximum number of rows in a pass; an example takes
             two.
 
     Returns:
         The attribution.
     """
-    # The pass as it is has no references: what the layer gives comes from a plain one.
+    # A pass under this rule needs references: what the layer gives comes from a plain
+    # pass.
     plain = Problem(model, x, target, layer, batch_size=batch_size)
-    asked = plain.target
-    paired = Halves(asked) if isinstance(asked, Function) else asked
-    problem = Problem(model, x, paired, layer, rule="rescale", batch_size=batch_size)
+    one = plain.target
+    both = Halves(one) if isinstance(one, Function) else one
+    problem = Problem(model, x, both, layer, rule="rescale", batch_size=batch_size)
     if layer is not None:
         problem.know(plain.at)
-    starts = baselines(plain, baseline)
+
+    def walk(part: Part, ends: Ends, count: int) -> Walked:
+        del count
+        rows = np.concatenate([part.index, part.index])
+        start, end = (problem.free.tensors(part.index, arrays) for arrays in ends)
+        pairs = [ops.concatenate(pair) for pair in zip(end, start, strict=True)]
+        passed = problem.gradients(rows, pairs)
+        scores = to_numpy(passed.scores).reshape(2, -1)
+        return scores[::-1], [to_numpy(g)[: len(part.index)] for g in passed.gradients]
+
     examples, _ = plain.at_once(1)
     if batch_size is not None:
         examples = min(examples, max(batch_size // 2, 1))
-    ends = plain.free.values
-    values: list[Any] = [np.zeros(v.shape, v.dtype) for v in ends]
-    score, start = np.zeros(problem.size), np.zeros(problem.size)
-    for begin in starts:
-        for some in in_parts(problem.size, examples):
-            rows = np.concatenate([some.index, some.index])
-            pairs = zip(
-                problem.free.tensors(some.index, ends),
-                problem.free.tensors(some.index, begin),
-                strict=True,
-            )
-            found = problem.gradients(rows, [ops.concatenate(pair) for pair in pairs])
-            chosen, real = some.index[: some.real], some.real
-            scores = host(found.scores)
-            score[chosen] = scores[:real]
-            start[chosen] += scores[examples:][:real] / len(starts)
-            for total, g, stop, b in zip(
-                values, found.gradients, ends, begin, strict=True
-            ):
-                step = stop[chosen] - b[chosen]
-                total[chosen] += host(g)[:real] * step / len(starts)
+    starts = baselines(plain, baseline)
+    values, score, before = mean_over_paths(plain, starts, walk, (examples, 1))
     settings = {"baseline": described(baseline)}
-    return result(problem, values, score, baseline_score=start, settings=settings)
+    return result(problem, values, score, baseline_score=before, settings=settings)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import GradwatchError
-from ._baselines import Baseline, baselines, described
-from ._checked import require_positive
-from ._method import method, result
-from ._path import along, rule
-from ._problem import Problem
-from ._result import Attribution
+from ..._errors import GradwatchError
+from .._baselines import Baseline, baselines, described
+from .._checked import is_count, require_positive
+from .._method import method, relative_delta, result
+from .._problem import Problem
+from .._result import Attribution
+from ._walk import mean_over_paths, weighted_gradients
+from ._walk import rule as points_of
 
 FIRST, MOST = 16, 1024
-"""Where `steps="auto"` begins, and where it gives up."""
+"""Number of points that `steps="auto"` begins with, and the maximum."""
 
 
 @method
@@ -65,28 +66,31 @@ def integrated_gradients(  # noqa: PLR0913 - the path, and how it is walked
             within `tolerance`. `.settings` says what was used.
         rule: `"gauss_legendre"` or `"trapezoid"`.
         tolerance: For `"auto"`: the largest |delta| / |F(x) − F(x′)|.
-        batch_size: The most rows that go through the model at a time, whatever the
+        batch_size: Maximum number of rows in a pass, whatever the
             number of steps.
 
     Returns:
         The attribution.
 
     Raises:
-        GradwatchError: When an argument cannot be used; the message says why.
+        GradwatchError: If an argument cannot be used; the message says why.
     """
     problem = Problem(model, x, target, layer, batch_size=batch_size)
     starts = baselines(problem, baseline)
     number = _first(steps)
     require_positive(tolerance, "tolerance")
     settings: dict[str, Any] = {"baseline": described(baseline), "rule": rule}
-    # Each doubling keeps the shape of a pass, so that nothing is compiled again.
-    several = _power_of_two(problem.at_once(number)[1]) if steps == "auto" else None
+    examples, count = problem.at_once(len(points_of(rule, number)[0]))
+    if steps == "auto":
+        # Each doubling keeps the shape of a pass, so that nothing is compiled again.
+        count = 1 << (count.bit_length() - 1)
     while True:
-        found = integrate(problem, starts, rule, number, several)
+        walk = weighted_gradients(problem, *points_of(rule, number))
+        sums = mean_over_paths(problem, starts, walk, (examples, count))
         settings["steps"] = number
         if steps != "auto":
             break
-        settings["error"] = float(np.max(_errors(found)))
+        settings["error"] = float(np.max(relative_delta(*sums)[1]))
         settings["reached"] = settings["error"] <= tolerance
         # What is NaN or infinite once stays so, however many steps there are.
         hopeless = not np.isfinite(settings["error"])
@@ -101,60 +105,15 @@ def integrated_gradients(  # noqa: PLR0913 - the path, and how it is walked
             "difference be too small for its numbers.",
             stacklevel=3,
         )
-    values, score, start = found
-    return result(problem, values, score, baseline_score=start, settings=settings)
-
-
-_Integrated = tuple[list[np.ndarray], np.ndarray, np.ndarray]
-
-
-def integrate(
-    problem: Problem,
-    starts: list[list[np.ndarray]],
-    name: str,
-    steps: int,
-    several: int | None = None,
-) -> _Integrated:
-    """Returns the values, F(x) and F(x′); the mean over several baselines."""
-    alphas, weights = rule(name, steps)
-    stops = problem.free.values
-    values: list[Any] = [0.0] * len(stops)
-    start: Any = 0.0
-    for begin in starts:
-        walk = along(problem, (begin, stops), alphas, weights, several)
-        shares = [
-            total * (stop - b)
-            for total, stop, b in zip(walk.sums, stops, begin, strict=True)
-        ]
-        values = [v + s / len(starts) for v, s in zip(values, shares, strict=True)]
-        start = start + walk.scores[0] / len(starts)
-    return values, walk.scores[-1], start
-
-
-def _errors(found: _Integrated) -> np.ndarray:
-    """Returns how far the values are from adding up, as a share of the difference."""
-    values, score, start = found
-    total = sum(v.reshape(len(v), -1).sum(axis=1, dtype="float64") for v in values)
-    difference = score.astype("float64") - start
-    # Below what float32 can tell apart there is nothing to compare with.
-    least = 1e-6 * (np.abs(score) + np.abs(start)) + 1e-30
-    share = np.abs(total - difference) / np.maximum(np.abs(difference), least)
-    return np.asarray(share)
+    values, score, before = sums
+    return result(problem, values, score, baseline_score=before, settings=settings)
 
 
 def _first(steps: int | str) -> int:
     if steps == "auto":
         return FIRST
-    if (
-        isinstance(steps, int | np.integer)
-        and not isinstance(steps, bool)
-        and steps > 0
-    ):
+    if is_count(steps):
         return int(steps)
     raise GradwatchError(
         f"`steps` must be a whole number from 1, or 'auto'. Received: {steps!r}."
     )
-
-
-def _power_of_two(number: int) -> int:
-    return 1 << (number.bit_length() - 1)

@@ -1,4 +1,4 @@
-"""What class activation maps share: channels of a layer, added up with weights."""
+"""The channels of a layer, added up with weights."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ from typing import Any
 import keras
 import numpy as np
 
-from .._errors import GradwatchError
-from ..select import require_model, walk
-from ._axes import channel_axis
-from ._method import result
-from ._problem import Problem
-from ._result import Attribution
+from ..._errors import GradwatchError
+from ...select import require_model, walk
+from .._method import result
+from .._problem import Problem
+from .._result import Attribution
 
 Weigh = Callable[[np.ndarray, np.ndarray, tuple[int, ...]], np.ndarray]
-"""From activation, gradient and the axes of space to weights of the channels."""
+"""Maps activation, gradient and the axes of space to weights of the channels."""
 
 
-def cam_problem(model: Any, x: Any, target: Any, layer: Any, **words: Any) -> Problem:
+def cam_problem(model: Any, x: Any, target: Any, layer: Any, **options: Any) -> Problem:
     """Returns the problem at a layer.
 
     Raises:
-        GradwatchError: When no layer is named.
+        GradwatchError: If no layer is named.
     """
     if layer is None:
         require_model(model)
@@ -37,7 +36,7 @@ def cam_problem(model: Any, x: Any, target: Any, layer: Any, **words: Any) -> Pr
             "`layer` must name the layer whose channels are added up. Received: None."
             f"{near} `gradwatch.layers(model)` lists them all."
         )
-    return Problem(model, x, target, layer, **words)
+    return Problem(model, x, target, layer, **options)
 
 
 _CONVOLUTIONS = (
@@ -47,10 +46,10 @@ _CONVOLUTIONS = (
 )
 
 
-def mapped(
+def cam(
     problem: Problem, weigh: Weigh, *, relu: bool, data_format: str | None
 ) -> Attribution:
-    """Adds the channels up with the weights that a method gives them."""
+    """Returns the map of each tensor of the layer."""
     scores, gradients, activations = problem.own()
     maps = []
     for number, (gradient, activation) in enumerate(
@@ -58,7 +57,7 @@ def mapped(
     ):
         axis, spatial = map_axes(problem, number, data_format)
         weights = weigh(activation, gradient, spatial)
-        total = (weights * activation).sum(axis=axis)
+        total = (weights * activation).sum(axis=axis).astype(activation.dtype)
         maps.append(np.maximum(total, 0) if relu else total)
     settings = {"relu": relu}
     return result(problem, maps, scores, settings=settings, data_format=data_format)
@@ -70,10 +69,10 @@ def map_axes(
     """Returns the channel axis and the axes of space of what the layer gives.
 
     Raises:
-        GradwatchError: When it has no axes of space.
+        GradwatchError: If it has no axes of space.
     """
-    leaf, values = problem.at.leaves[number], problem.at.values[number]
-    axis = channel_axis(problem.tree, leaf.address, values.ndim, data_format)
+    values = problem.at.values[number]
+    axis = problem.channel_axes(problem.at, data_format)[number]
     if axis is None:
         raise GradwatchError(
             "`layer` must give channels over space or time, (batch, …, channels). "

@@ -1,4 +1,4 @@
-"""Occlusion: the check that needs no gradient."""
+"""Occlusion: attribution without a gradient."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import GradwatchError, counted
-from ._axes import channel_axis
-from ._baselines import Baseline, baselines, described
-from ._method import method, result
-from ._place import Place
-from ._problem import Problem
-from ._result import Attribution
-from ._rows import in_parts
-from ._spots import host
+from ..._errors import GradwatchError, counted
+from .._baselines import Baseline, baselines, described
+from .._checked import is_count
+from .._method import method, result
+from .._place import Place
+from .._problem import Problem
+from .._result import Attribution
 
 Window = tuple[slice, ...]
 
@@ -58,7 +56,7 @@ def occlusion(  # noqa: PLR0913 - the window, and what is put into it
             there are none.
         stride: How far it moves. None: its own size.
         baseline: What covers it, as in `integrated_gradients`.
-        batch_size: The most rows that go through the model at a time.
+        batch_size: Maximum number of rows in a pass.
 
     Returns:
         The attribution: one number for each position.
@@ -66,17 +64,16 @@ def occlusion(  # noqa: PLR0913 - the window, and what is put into it
     problem = Problem(model, x, target, layer, batch_size=batch_size)
     starts = baselines(problem, baseline)
     free = problem.free
-    score = _plain_scores(problem)
+    score = problem.own_scores()
     values = []
-    for number, (leaf, name, array) in enumerate(
-        zip(free.leaves, free.names, free.values, strict=True)
+    axes_of = problem.channel_axes(free)
+    for number, (name, array, axis) in enumerate(
+        zip(free.names, free.values, axes_of, strict=True)
     ):
-        address = None if leaf.kind == "input" else leaf.address
-        axis = channel_axis(problem.tree, address, array.ndim)
         axes = Place(name, array, array, axis).spatial or tuple(range(1, array.ndim))
         windows = _windows(array.shape, axes, window, stride)
-        found = [_covered_scores(problem, b, number, windows) for b in starts]
-        fall = score - np.mean(found, axis=0)
+        scores = [_covered_scores(problem, b, number, windows) for b in starts]
+        fall = score - np.mean(scores, axis=0)
         values.append(_spread(array.shape, axis, windows, fall))
     settings = {
         "baseline": described(baseline),
@@ -113,11 +110,7 @@ def _windows(
 
 def _numbers(given: Any, axes: tuple[int, ...], argument: str) -> tuple[int, ...]:
     numbers = tuple(given) if np.ndim(given) else (given,) * len(axes)
-    whole = all(
-        isinstance(n, int | np.integer) and not isinstance(n, bool) and n > 0
-        for n in numbers
-    )
-    if len(numbers) != len(axes) or not whole:
+    if len(numbers) != len(axes) or not all(map(is_count, numbers)):
         raise GradwatchError(
             f"`{argument}` must be a whole number from 1, or one for each of the "
             f"{counted(len(axes), 'axis')} of space. Received: {given!r}."
@@ -125,33 +118,18 @@ def _numbers(given: Any, axes: tuple[int, ...], argument: str) -> tuple[int, ...
     return numbers
 
 
-def _plain_scores(problem: Problem) -> np.ndarray:
-    parts = [
-        host(problem.scores(some.index))[: some.real]
-        for some in in_parts(problem.size, problem.at_once(1)[0])
-    ]
-    return np.concatenate(parts)
-
-
 def _covered_scores(
-    problem: Problem, begin: list[np.ndarray], number: int, windows: list[Window]
+    problem: Problem, start: list[np.ndarray], number: int, windows: list[Window]
 ) -> np.ndarray:
     """Returns the target with each window covered: [windows, examples]."""
-    examples, count = problem.at_once(len(windows))
-    scores = np.zeros((len(windows), problem.size))
-    for some in in_parts(problem.size, examples):
-        rows = np.tile(some.index, count)
-        for part in in_parts(len(windows), count):
-            points = [values[rows] for values in problem.free.values]
-            cover = begin[number][some.index]
-            for place, window in enumerate(windows[i] for i in part.index):
-                block = points[number][place * examples :][:examples]
-                block[(slice(None), *window)] = cover[(slice(None), *window)]
-            tensors = problem.free.tensors(np.arange(len(rows)), points)
-            found = host(problem.scores(rows, tensors)).reshape(count, -1)
-            where = np.ix_(part.index[: part.real], some.index[: some.real])
-            scores[where] = found[: part.real, : some.real]
-    return scores
+
+    def point(index: int, rows: np.ndarray) -> list[np.ndarray]:
+        arrays = [values[rows] for values in problem.free.values]
+        window = (slice(None), *windows[index])
+        arrays[number][window] = start[number][rows][window]
+        return arrays
+
+    return problem.scores_at(len(windows), point)
 
 
 def _spread(

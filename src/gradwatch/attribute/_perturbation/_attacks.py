@@ -1,4 +1,4 @@
-"""Projected gradient descent: an adversarial example in many steps."""
+"""Adversarial examples: the batch, moved along the gradient of a target."""
 
 from __future__ import annotations
 
@@ -6,11 +6,64 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import GradwatchError
+from ..._errors import GradwatchError
+from .._checked import require_count, require_positive, require_seed
 from ._attack import Attack
-from ._checked import require_count, require_positive, require_seed
 
 NORMS = ("inf", "l2")
+
+
+def fgsm(  # noqa: PLR0913 - what is attacked, how far, within what
+    model: Any,
+    x: Any,
+    target: Any,
+    *,
+    layer: Any = None,
+    epsilon: float,
+    goal: str | None = None,
+    y: Any = None,
+    bounds: tuple[float, float] | None = None,
+) -> Any:
+    """The batch, each number moved by `epsilon` against the target: an attack.
+
+    Goodfellow, Shlens and Szegedy, *Explaining and Harnessing Adversarial Examples*
+    (2015), section 4: x + ε · sign(∇J). One forward and one backward pass.
+
+    Example:
+    >>> from gradwatch import attribute, class_score
+    >>> import keras, numpy as np
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    >>> x = np.ones((5, 3), "float32")
+    >>> moved = attribute.fgsm(model, x, class_score(1), epsilon=0.1)
+    >>> bool(np.allclose(abs(moved - x), 0.1, atol=1e-6))
+    True
+
+    Args:
+        model: A Keras model or layer.
+        x: One batch of inputs.
+        target: What is attacked: a score as in `saliency`, or `loss()`, which needs
+            `y`. None: the compiled loss.
+        layer: The layer whose output is moved, such as the embedding of a text model
+            (Miyato, Dai and Goodfellow, 2017); None: the inputs.
+        epsilon: How far each number moves.
+        goal: `"lower"` or `"raise"` the target. None: scores are lowered, losses
+            raised.
+        y: The labels, for a loss.
+        bounds: The least and the largest number allowed, such as `(0, 1)`.
+
+    Returns:
+        NumPy arrays in the structure of `x`; with `layer=`, what the layer gives,
+        moved: an array, or a dict by name where there are several.
+
+    Raises:
+        GradwatchError: If an argument cannot be used; the message says why.
+    """
+    require_positive(epsilon, "epsilon")
+    attack = Attack(model, x, target, layer, y, goal, bounds)
+    values = attack.tensors.values
+    steps = [epsilon * attack.sign * np.sign(g) for g in attack.gradients(values)]
+    moved = [attack.bounded(v + s) for v, s in zip(values, steps, strict=True)]
+    return attack.packed(moved)
 
 
 def pgd(  # noqa: PLR0913 - what is attacked, how far, within what
@@ -65,7 +118,7 @@ def pgd(  # noqa: PLR0913 - what is attacked, how far, within what
         NumPy arrays in the structure of `x`, or what the layer gives, as in `fgsm`.
 
     Raises:
-        GradwatchError: When an argument cannot be used; the message says why.
+        GradwatchError: If an argument cannot be used; the message says why.
     """
     if norm not in NORMS:
         raise GradwatchError(f"`norm` must be one of {NORMS}. Received: {norm!r}.")
@@ -74,7 +127,7 @@ def pgd(  # noqa: PLR0913 - what is attacked, how far, within what
     require_count(steps, "steps")
     require_seed(seed)
     attack = Attack(model, x, target, layer, y, goal, bounds)
-    origin = attack.spots.values
+    origin = attack.tensors.values
     at = [v.copy() for v in origin]
     if seed is not None:
         random = np.random.default_rng(seed)

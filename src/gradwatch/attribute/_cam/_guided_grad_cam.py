@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import GradwatchError, quoted
-from ._cam import cam_problem
+from ..._errors import GradwatchError, quoted
+from .._gradient import guided_backprop
+from .._method import method
+from .._place import Place
+from .._result import Attribution
 from ._grad_cam import grad_cam
-from ._guided_backprop import guided_backprop
-from ._method import method
-from ._place import Place
-from ._result import Attribution
+from ._map import cam_problem
 
 
 @method
@@ -48,14 +48,15 @@ def guided_grad_cam(
         target: What is explained, as in `saliency`.
         layer: The layer of the map.
         data_format: `"channels_last"` or `"channels_first"`, where nothing says.
-        batch_size: The most examples that go through the model at a time.
+        batch_size: Maximum number of examples in a pass.
 
     Returns:
         The attribution: to the inputs; `layer` is that of the map.
     """
     cam_problem(model, x, target, layer, free="inputs")  # both must be possible
-    words: Any = {"data_format": data_format, "batch_size": batch_size}
-    where = grad_cam(model, x, target, layer=layer, **words)
+    where = grad_cam(
+        model, x, target, layer=layer, data_format=data_format, batch_size=batch_size
+    )
     map_ = _single(where)
     guided = guided_backprop(model, x, target, batch_size=batch_size)
     places = [_masked(place, map_) for place in guided.places]

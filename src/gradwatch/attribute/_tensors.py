@@ -1,4 +1,4 @@
-"""Spots: the tensors of a model that a question is about, with their numbers."""
+"""The tensors of a model that a question is about, with their values."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Tensor = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Spots:
-    """Inputs of the model, or what layers give: one leaf, name, dtype, array each."""
+class Tensors:
+    """Inputs of the model, or outputs of layers: a leaf, name, dtype and array each."""
 
     leaves: list[Leaf] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Spots:
 
 
 def selector(layer: Any) -> Any:
-    """Returns what `layer=` means: the inputs, where it is None."""
+    """Returns the selector for a `layer=`; the inputs for None."""
     if layer is None:
         return inputs()
     if isinstance(layer, Activations):
@@ -51,35 +51,35 @@ def selector(layer: Any) -> Any:
         return activations(layer)
 
 
-def of_inputs(model: Any, x: Any, tree: Tree, *, follows: bool = False) -> Spots:
+def input_tensors(model: Any, x: Any, tree: Tree, *, follows: bool = False) -> Tensors:
     """Returns the inputs that are floating-point numbers.
 
     Args:
         model: The model.
         x: One batch for it.
         tree: Of the model.
-        follows: Whether inputs are followed although a layer is named, so that to name
+        follows: True if inputs are followed although a layer is named, so that to name
             one is no way out.
 
     Raises:
-        GradwatchError: When none is.
+        GradwatchError: If there are none.
     """
     flat = keras.tree.flatten(x)
-    spots = Spots()
+    tensors = Tensors()
     for name, tensor in zip(input_names(model, x), flat, strict=True):
         if is_float(tensor):
-            spots.leaves.append(Leaf("input", name))
-            spots.names.append(name)
-            spots.dtypes.append(keras.backend.standardize_dtype(tensor.dtype))
-            spots.values.append(host(tensor))
-    if not spots.leaves:
+            tensors.leaves.append(Leaf("input", name))
+            tensors.names.append(name)
+            tensors.dtypes.append(keras.backend.standardize_dtype(tensor.dtype))
+            tensors.values.append(to_numpy(tensor))
+    if not tensors.leaves:
         raise GradwatchError(_whole_numbers(tree, flat, follows=follows))
-    return spots
+    return tensors
 
 
-def of_entries(entries: Sequence[Entry], values: Sequence[np.ndarray]) -> Spots:
-    """Returns what layers gave in a pass."""
-    return Spots(
+def layer_tensors(entries: Sequence[Entry], values: Sequence[np.ndarray]) -> Tensors:
+    """Returns the outputs of layers in a pass."""
+    return Tensors(
         [entry.leaf for entry in entries],
         [entry.name for entry in entries],
         [entry.dtype for entry in entries],
@@ -88,21 +88,27 @@ def of_entries(entries: Sequence[Entry], values: Sequence[np.ndarray]) -> Spots:
 
 
 def is_float(tensor: Any) -> bool:
-    """Whether it is a tensor of floating-point numbers."""
+    """Returns whether it is a tensor of floating-point numbers."""
     if tensor is None:
         return False
     return "float" in keras.backend.standardize_dtype(tensor.dtype)
 
 
-def host(tensor: Tensor) -> np.ndarray:
-    """Returns a tensor as NumPy has it; half precision as float32."""
+def to_numpy(tensor: Tensor) -> np.ndarray:
+    """Returns a tensor as a NumPy array; half precision becomes float32."""
     if is_float(tensor) and keras.backend.standardize_dtype(tensor.dtype) != "float64":
         tensor = ops.cast(tensor, "float32")
     return np.asarray(ops.convert_to_numpy(tensor))
 
 
+def replaced(x: Any, tensors: Sequence[Any]) -> Any:
+    """Returns the batch with others in the place of its floating-point tensors."""
+    fresh = iter(tensors)
+    return keras.tree.map_structure(lambda t: next(fresh) if is_float(t) else t, x)
+
+
 def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Puts the parts of a batch together; a single one is not copied."""
+    """Concatenates the parts of a batch; a single one is not copied."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 

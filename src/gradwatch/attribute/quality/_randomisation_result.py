@@ -106,7 +106,7 @@ class Randomisation:
             theme: `"light"` or `"dark"`.
 
         Raises:
-            GradwatchError: When the others are of other layers.
+            GradwatchError: If the others are of other layers.
         """
         for other in others:
             if (other.order, other.layers) != (self.order, self.layers):

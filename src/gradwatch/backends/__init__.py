@@ -14,6 +14,7 @@ from ._flow import Verdict as Verdict
 from ._kernels import BaseKernels as BaseKernels
 from ._protocol import Backend as Backend
 from ._protocol import Leaf as Leaf
+from ._protocol import LoopHost as LoopHost
 from ._protocol import Outcome as Outcome
 from ._protocol import Parts as Parts
 from ._protocol import Passed as Passed

@@ -1,4 +1,4 @@
-"""Why a gradient is missing: paths through a graph of operations.
+"""Paths through a graph of operations: the reasons why a gradient is missing.
 
 Each backend draws the operations between the leaves and the target in the neutral form
 below; the analysis is written once.
@@ -47,7 +47,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a gradient can flow from the target to a leaf, and if not, why."""
+    """Says whether a gradient can flow from the target to a leaf, and if not, why."""
 
     connected: bool
     cuts: tuple[Cut, ...] = ()

@@ -2,7 +2,7 @@
 
 A `Backend` has two halves. *A pass* runs a program forward and backward once: value,
 gradients, the reasons for missing ones, each operation by itself. *A watched step*
-(`Backend.watching`) streams numbers out of a training step that somebody else runs.
+(`Backend.watching`) streams numbers out of a training step that Keras or the user runs.
 
 A *program* is one forward pass written without any framework: it asks a `Recorder` to
 mark each tensor whose gradient is wanted (a *leaf*), and returns the number to
@@ -61,6 +61,23 @@ class Outcome:
     """Facts that the program learned while it ran; the backend only passes them on."""
     extras: dict[str, Tensor] = field(default_factory=dict)
     """Further tensors that the program wants back."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopHost:
+    """The host's side of a custom loop.
+
+    Attributes:
+        ask: Returns the detail of a step, by its number.
+        receive: Gets the number of a step, what it sent, and its detail.
+        start: Number of the first step.
+        foreseen: True if `ask` can be asked about steps to come.
+    """
+
+    ask: Callable[[int], int]
+    receive: Callable[[int, dict[str, Parts], int], None]
+    start: int
+    foreseen: bool
 
 
 class Recorder(Protocol):
@@ -249,21 +266,8 @@ class WatchedStep(ABC):
         """Returns the way out of the steps of `model.fit`."""
 
     @abstractmethod
-    def loop_stream(
-        self,
-        ask: Callable[[int], int],
-        receive: Callable[[int, dict[str, Parts], int], None],
-        start: int,
-        foreseen: bool,
-    ) -> LoopStream:
-        """Returns the way out of the steps of a custom loop.
-
-        Args:
-            ask: Returns the detail of a step, by its number.
-            receive: Gets the number of a step, what it sent, and its detail.
-            start: Number of the first step.
-            foreseen: True if `ask` can be asked about steps to come.
-        """
+    def loop_stream(self, host: LoopHost) -> LoopStream:
+        """Returns the way out of the steps of a custom loop."""
 
     @abstractmethod
     def probe(self) -> Probe:

@@ -19,7 +19,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ._kernels import BaseKernels
-from ._protocol import Parts, Taken, Tensor
+from ._protocol import LoopHost, Parts, Taken, Tensor
 
 Read = Callable[[Tensor], Sequence[Tensor]]
 Made = Callable[[], Sequence[Tensor]]
@@ -129,21 +129,13 @@ class LoopStream(Stream):
 
     Args:
         kernels: The reductions to use inside the step.
-        ask: Returns the detail of a step, by its number.
-        receive: Gets the number of a step, what it sent, and its detail.
-        start: Number of the first step.
+        host: Is asked about each step, and gets what it sent.
     """
 
-    def __init__(
-        self,
-        kernels: BaseKernels,
-        ask: Callable[[int], int],
-        receive: Callable[[int, dict[str, Parts], int], None],
-        start: int,
-    ) -> None:
+    def __init__(self, kernels: BaseKernels, host: LoopHost) -> None:
         super().__init__(kernels)
         self._ran = 0
-        self._ask, self._receive, self._start = ask, receive, start
+        self._host = host
         self._open = True
         self._current: int | None = None
 
@@ -156,17 +148,17 @@ class LoopStream(Stream):
     def detail(self) -> int:
         """Detail of the step that runs now; the host is asked once per step."""
         if self._current is None:
-            number = self._start + self.ran
-            self._current = self._ask(number) if self._open else 0
+            number = self._host.start + self.ran
+            self._current = self._host.ask(number) if self._open else 0
         return self._current
 
     def applied(self) -> None:
         """Ends the step: hands over what it sent."""
-        number, detail = self._start + self.ran, self.detail
+        number, detail = self._host.start + self.ran, self.detail
         sent, self._sent, self._current = self._sent, {}, None
         if self._open:
             received = {key: self.arrays(parts) for key, parts in sent.items()}
-            self._receive(number, received, detail)
+            self._host.receive(number, received, detail)
         self._advance()
 
     def _advance(self) -> None:

@@ -65,7 +65,7 @@ Lines = tuple[tuple[str, ...], tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Before:
-    """What was read of a call before the update.
+    """Everything that was read of a call before the update.
 
     Attributes:
         key: The key under which the call sends.

@@ -19,7 +19,7 @@ from keras import ops
 from .._errors import told_as
 from .._keras import is_built
 from .._shadow import Shadows
-from ..backends import LoopStream, Parts, Probe, Stream, Tensor, current
+from ..backends import LoopHost, LoopStream, Parts, Probe, Stream, Tensor, current
 from ..engine import Session
 from ..select import (
     NOTHING,
@@ -158,7 +158,8 @@ class Watching:
         foreseen: bool,
     ) -> Iterator[LoopStream]:
         """Taps a custom loop, whose steps are not announced; yields its stream."""
-        stream = current().watching.loop_stream(ask, receive, start, foreseen)
+        host = LoopHost(ask, receive, start, foreseen)
+        stream = current().watching.loop_stream(host)
         self._connect(stream)
         probe = current().watching.probe()
         session = self._new_session(probe)

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from ._array import summarise_array as summarise_array
+from ._array import summarise_rows as summarise_rows
 from ._columns import BUCKETS as BUCKETS
 from ._columns import COLUMNS as COLUMNS
 from ._columns import HIGHEST as HIGHEST
@@ -12,7 +13,6 @@ from ._columns import blank as blank
 from ._columns import bucket_edges as bucket_edges
 from ._columns import is_blank as is_blank
 from ._row import Row as Row
-from ._sparse import summarise_rows as summarise_rows
 
 # What runs inside a step needs Keras, and with it a framework. Readers of a run (the
 # report, TensorBoard's tab) do not wait for one.

@@ -61,6 +61,7 @@ _THROUGH = frozenset(
     ]
 )
 """Primitives that a product passes through without being rounded."""
+_CALLS = ("jit", "pjit")
 _HEAVY = frozenset(
     [
         *("conv_general_dilated", "dot_general", "cond", "while", "scan", "sort"),
@@ -83,10 +84,22 @@ def _factors(tensor: Tensor) -> Sequence[Tensor] | None:
     name = equation.primitive.name
     if name in _PRODUCTS or (name in _THROUGH and not is_rounded_alone(inputs[0])):
         return inputs
-    # A function within the step, such as an activation, may end in a product.
-    if name in ("jit", "pjit") and _is_light(equation.params["jaxpr"].jaxpr):
+    if name in _CALLS and _ends_in_product(equation.params["jaxpr"].jaxpr):
         return inputs
     return None
+
+
+def _ends_in_product(function: Any) -> bool:
+    """Returns whether a function within the step, such as an activation, does."""
+    if len(function.outvars) != 1 or not _is_light(function):
+        return False
+    makers = {id(out): made for made in function.eqns for out in made.outvars}
+    equation = makers.get(id(function.outvars[0]))
+    while equation is not None and equation.primitive.name in _THROUGH:
+        equation = makers.get(id(equation.invars[0]))
+    if equation is None or equation.primitive.name not in _CALLS:
+        return equation is not None and equation.primitive.name in _PRODUCTS
+    return _ends_in_product(equation.params["jaxpr"].jaxpr)
 
 
 def _is_light(function: Any) -> bool:

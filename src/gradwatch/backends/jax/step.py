@@ -31,7 +31,7 @@ from ..._keras import MAKE_FUNCTION, jax_step
 from ..._shadow import Shadows
 from .._common import best_of, fresh_train_function
 from .._probe import BaseProbe
-from .._protocol import Leaf, Parts, Tensor, WatchedStep
+from .._protocol import Leaf, LoopHost, Parts, Tensor, WatchedStep
 from .._streams import LoopStream, Made, Read, Stream
 from .kernels import JaxKernels, barrier, is_rounded_alone
 from .passes import level
@@ -48,16 +48,9 @@ class JaxWatchedStep(WatchedStep):
         del model
         return JaxStream(self.kernels)
 
-    def loop_stream(
-        self,
-        ask: Callable[[int], int],
-        receive: Callable[[int, dict[str, Parts], int], None],
-        start: int,
-        foreseen: bool,
-    ) -> JaxLoopStream:
+    def loop_stream(self, host: LoopHost) -> JaxLoopStream:
         """Returns the way out of a custom loop, eager or compiled."""
-        del foreseen  # each step asks for itself
-        return JaxLoopStream(self.kernels, ask, receive, start)
+        return JaxLoopStream(self.kernels, host)
 
     def probe(self) -> JaxProbe:
         """Returns a recorder of activations and their gradients."""
@@ -127,7 +120,7 @@ class Batch:
 
 
 class _Arrays(Stream):
-    """What all steps of JAX have in common: arrays never change."""
+    """Common ground of all steps of JAX: arrays never change."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -250,14 +243,14 @@ class JaxLoopStream(LoopStream, _Arrays):
             )
 
     def _answer(self, iterations: Any) -> NDArray[np.int32]:
-        detail = self._ask(int(iterations)) if self._open else 0
+        detail = self._host.ask(int(iterations)) if self._open else 0
         self._ran += self._open
         return np.asarray(detail, np.int32)
 
     def _arrived(self, number: Any, detail: Any, sent: dict[str, Parts]) -> None:
         if self._open:
             received = {key: self.arrays(parts) for key, parts in sent.items()}
-            self._receive(int(number), received, int(detail))
+            self._host.receive(int(number), received, int(detail))
 
     def close(self) -> None:
         """Waits for what is on its way; then nothing is due any more."""

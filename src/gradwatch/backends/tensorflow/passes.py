@@ -52,7 +52,7 @@ class TFRecorder:
 
     @contextlib.contextmanager
     def place(self, address: str) -> Iterator[None]:
-        """In a graph, operations are numbered: remember from which number on."""
+        """Remembers from which number on the operations of a graph are of a layer."""
         if tf.executing_eagerly():
             yield
             return
@@ -214,7 +214,7 @@ class _Stowed:
 
 
 class TFTape:
-    """What `gradwatch.Tape` stands on: a persistent `tf.GradientTape`."""
+    """The tape behind `gradwatch.Tape`: a persistent `tf.GradientTape`."""
 
     def __init__(self) -> None:
         self.tape = tf.GradientTape(persistent=True)

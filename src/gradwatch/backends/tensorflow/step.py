@@ -40,7 +40,7 @@ from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 from ..._keras import logits_of
 from .._common import best_of, fresh_train_function
 from .._probe import BaseProbe
-from .._protocol import Leaf, Parts, Taken, Tensor, WatchedStep
+from .._protocol import Leaf, LoopHost, Parts, Taken, Tensor, WatchedStep
 from .._streams import LoopStream, Made, Read, Stream
 from .kernels import TFKernels, after, in_xla, is_rounded_alone
 
@@ -62,15 +62,9 @@ class TFWatchedStep(WatchedStep):
             return XLAStream(int(model.steps_per_execution))
         return GraphStream(int(model.steps_per_execution))
 
-    def loop_stream(
-        self,
-        ask: Callable[[int], int],
-        receive: Callable[[int, dict[str, Parts], int], None],
-        start: int,
-        foreseen: bool,
-    ) -> TFLoopStream:
+    def loop_stream(self, host: LoopHost) -> TFLoopStream:
         """Returns a stream for eager, compiled and XLA steps of a custom loop."""
-        return TFLoopStream(ask, receive, start, foreseen)
+        return TFLoopStream(host)
 
     def probe(self) -> TFProbe:
         """Returns a recorder of activations and their gradients."""
@@ -376,7 +370,7 @@ class GraphStream(_Branching):
 
 
 class Boxes:
-    """What steps send, in one variable per key: a row of numbers for each slot.
+    """Holds what steps send, in one variable per key: a row for each slot.
 
     One variable per key, because every read of one by the host takes as long as a
     hundred numbers. The first number of a row counts how often it was written.
@@ -434,23 +428,11 @@ class TFLoopStream(LoopStream, _Branching):
 
     Eager steps ask and hand over themselves. Of a compiled step our Python runs only
     when it is traced: its numbers go through a `_Ring`.
-
-    Args:
-        ask: Returns the detail of a step, by its number.
-        receive: Gets the number of a step, what it sent, and its detail.
-        start: Number of the first step.
-        foreseen: True if `ask` can be asked about steps to come.
     """
 
-    def __init__(
-        self,
-        ask: Callable[[int], int],
-        receive: Callable[[int, dict[str, Parts], int], None],
-        start: int,
-        foreseen: bool,
-    ) -> None:
-        super().__init__(TFKernels(), ask, receive, start)
-        self._ring = _Ring(ask, receive, start, foreseen)
+    def __init__(self, host: LoopHost) -> None:
+        super().__init__(TFKernels(), host)
+        self._ring = _Ring(host)
 
     @property
     def kernels(self) -> TFKernels:
@@ -506,16 +488,9 @@ class _Ring:
 
     TABLE, SLOTS, PAUSE = 1024, 128, 0.01
 
-    def __init__(
-        self,
-        ask: Callable[[int], int],
-        receive: Callable[[int, dict[str, Parts], int], None],
-        start: int,
-        foreseen: bool,
-    ) -> None:
+    def __init__(self, host: LoopHost) -> None:
         self.count = variable(np.zeros((), np.int64))
-        self._ask, self._receive, self._start = ask, receive, start
-        self._foreseen = foreseen
+        self._host = host
         self._table = variable(np.zeros(self.TABLE, np.int32))
         self._stamps = variable(np.zeros(self.SLOTS, np.int64))
         self._slot = variable(np.zeros((), np.int32))
@@ -550,7 +525,7 @@ class _Ring:
             number = tf.reshape(self.count + 1, (1,))
             self._stamps.scatter_update(tf.IndexedSlices(number, index))
             self._slot.assign((self._slot + 1) % self.SLOTS)
-            if not self._foreseen:
+            if not self._host.foreseen:
                 self._table.assign(tf.zeros_like(self._table))
 
         _if(self.due(1), stamp)
@@ -567,9 +542,9 @@ class _Ring:
     def _refill(self) -> None:
         """Asks about the steps ahead; those behind make room."""
         count = int(self.count)
-        if not self._foreseen:
+        if not self._host.foreseen:
             if not self._promised:
-                self._promised = self._ask(self._start + count)
+                self._promised = self._host.ask(self._host.start + count)
                 if self._promised:
                     self._table.assign(np.full(self.TABLE, self._promised, np.int32))
             return
@@ -577,7 +552,7 @@ class _Ring:
         if len(self._details) >= ahead:
             return
         while len(self._details) < ahead:
-            self._details.append(self._ask(self._start + len(self._details)))
+            self._details.append(self._host.ask(self._host.start + len(self._details)))
         table = np.zeros(self.TABLE, np.int32)
         for step in range(count, ahead):
             table[step % self.TABLE] = self._details[step]
@@ -601,8 +576,8 @@ class _Ring:
                 if (parts := self._boxes.new(key, slot, found[slot])) is not None
             }
             step = stamp - 1
-            detail = self._details[step] if self._foreseen else self._promised
-            self._receive(self._start + step, sent, detail)
+            detail = self._details[step] if self._host.foreseen else self._promised
+            self._host.receive(self._host.start + step, sent, detail)
         self._newest, self._promised = fresh[-1], 0
 
     def close(self) -> None:

@@ -184,7 +184,7 @@ def gradient_of(target: Tensor, sources: Sequence[Tensor]) -> list[Any]:
 
 
 class TorchTape:
-    """What `gradwatch.Tape` stands on: torch's own graph."""
+    """The tape behind `gradwatch.Tape`: torch's own graph."""
 
     def __init__(self) -> None:
         self.recorder = TorchRecorder()
@@ -230,7 +230,7 @@ class TorchTape:
     def native_gradient(
         self, target: Tensor, sources: Sequence[Any], **options: Any
     ) -> list[Any]:
-        """As `gradient`; the further arguments of TensorFlow's have no meaning here."""
+        """Differentiates; TensorFlow's further arguments have no meaning here."""
         if options:
             raise GradwatchError(
                 "`tape.gradient` takes further arguments on TensorFlow only. Received: "

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from .._common import best_of, fresh_train_function
 from .._probe import BaseProbe
-from .._protocol import Leaf, Parts, Tensor, WatchedStep
+from .._protocol import Leaf, LoopHost, Parts, Tensor, WatchedStep
 from .._streams import LoopStream, Stream
 from .kernels import TorchKernels
 
@@ -31,16 +31,9 @@ class TorchWatchedStep(WatchedStep):
         del model
         return TorchStream(self.kernels)
 
-    def loop_stream(
-        self,
-        ask: Callable[[int], int],
-        receive: Callable[[int, dict[str, Parts], int], None],
-        start: int,
-        foreseen: bool,
-    ) -> TorchLoopStream:
+    def loop_stream(self, host: LoopHost) -> TorchLoopStream:
         """Returns the way out of a custom loop."""
-        del foreseen  # each step asks for itself
-        return TorchLoopStream(self.kernels, ask, receive, start)
+        return TorchLoopStream(self.kernels, host)
 
     def probe(self) -> TorchProbe:
         """Returns a recorder of activations and their gradients."""

@@ -116,6 +116,32 @@ def test_a_histogram_counts_by_sign_and_octave(trained, step):
         assert series.histograms[place].tolist() == expected, name
 
 
+@pytest.mark.parametrize("steps_per_execution", [1, 3])
+def test_compiled_steps_keep_to_the_schedules(tmp_path, steps_per_execution):
+    """A step with numbers, one with histograms and one with neither, in any order."""
+    if keras.config.backend() == "torch":
+        steps_per_execution = 1  # and Keras would use a compiler that is not there
+    model = planted(
+        keras.optimizers.SGD(RATE),
+        SHAPES,
+        jit_compile=keras.config.backend() != "torch",
+        steps_per_execution=steps_per_execution,
+    )
+    gradients = [drawn(seed) for seed in range(8)]
+    monitor = GradientMonitor(
+        tmp_path, every=lambda step: step not in (1, 6), histograms=lambda s: s > 2
+    )
+    feed(model, gradients, monitor)
+    series = open_run(tmp_path)["a/w"]
+    assert series.steps.tolist() == [0, 2, 3, 4, 5, 7]
+    assert series.histogram_steps.tolist() == [3, 4, 5, 7]
+    for step, norm in zip(series.steps, series.norm, strict=True):
+        np.testing.assert_allclose(norm, twins.norm(gradients[step]["a"]), 1e-5)
+    for step, counts in zip(series.histogram_steps, series.histograms, strict=True):
+        expected = twins.histogram(gradients[step]["a"], series.edges)
+        assert counts.tolist() == expected
+
+
 def test_totals_are_over_all_weights(trained):
     """The global norm is the norm of all gradients laid end to end."""
     totals = trained.totals

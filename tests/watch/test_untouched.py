@@ -24,9 +24,9 @@ LAYERED = (
 )
 # Said by Keras of every generator that ends.
 ENDS = "ignore:Your input ran out of data:UserWarning"
-# Without XLA, TensorFlow puts the terms of a loss of the user's own in another order
-# where a tap stands between them: its last digit differs, and no weight's does.
-REARRANGED = {("tensorflow", "two_optimizers")}
+# A tap on an activation is one operation more: the compiler puts the terms of a loss in
+# another order there, or rounds a product and a sum apart. The last digit may differ.
+ROUNDED = {("tensorflow", "two_optimizers"), ("tensorflow", "products_by_xla")}
 ADDED = {"grad_norm", "update_ratio"}
 
 
@@ -120,13 +120,15 @@ def test_training_is_the_same_bit_for_bit(tmp_path, name):
 
 @pytest.mark.parametrize("name", LAYERED)
 def test_training_is_the_same_with_activations_and_histograms(tmp_path, name):
-    """Taps on the layers change nothing either."""
+    """Taps on the layers change nothing either, but for rounding in some cases."""
     found = run(name, again=False, directory=tmp_path, every=1, activations=True)
     expected = dict(unwatched(name))
-    if (keras.config.backend(), name) in REARRANGED:
+    if (keras.config.backend(), name) in ROUNDED:
         for metric, values in expected.pop("history").items():
             np.testing.assert_allclose(found["history"][metric], values, rtol=1e-6)
-        del found["history"]
+        for mine, theirs in zip(found["state"], expected.pop("state"), strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-6)
+        del found["history"], found["state"]
     assert_same(found, expected)
     run_ = open_run(tmp_path)
     assert run_.steps.tolist() == [*range(len(run_.steps))]

@@ -1,4 +1,4 @@
-"""What the three backends share."""
+"""Helpers that the three backends share."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def without_cut(
 
 
 def suspicious(gradients: Mapping[Leaf, Any]) -> bool:
-    """Whether some gradient is absent or all zero, and so worth explaining."""
+    """Returns whether a gradient is absent or all zero, and so worth explaining."""
     for gradient in gradients.values():
         if gradient is None:
             return True

@@ -81,7 +81,7 @@ def find_offence(
         for variable, rate in stretch.rates.get(place, {}).items():
             known[variable].assign(rate)
         before = copied(variables)
-        current().set_chance(chance)
+        current().set_random_state(chance)
         logs = current().watching.one_step(model, function, batch)
         broke = not finite(copied(variables[:weights])) or not _is_finite(logs)
         if broke or step == recorded:

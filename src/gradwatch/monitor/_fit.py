@@ -51,7 +51,7 @@ class Fit:
         self.optimizers = optimizers_of(model)
         self._slots = int(model.steps_per_execution)
         self._trainable = [id(v) for v in model.trainable_variables]
-        self.watching = Watching(model, self.optimizers, wrt, self._slots, told.failed)
+        self.watching = Watching(model, self.optimizers, wrt, told.failed)
         if is_built(model):
             self.watching.resolve()  # a wrong name is said before training starts
         inner = self.watching.train_function(told.before, told.after, told.keep)

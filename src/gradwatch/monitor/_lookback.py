@@ -108,7 +108,7 @@ class Lookback:
         if self._stretches:
             stretch = self._stretches[-1]
             stretch.batches.append(batch)
-            stretch.chances.append(current().chance())
+            stretch.chances.append(current().random_state())
             stretch.bytes += _size(batch)
 
     def is_sound(self) -> bool:

@@ -162,18 +162,18 @@ def watch(  # noqa: PLR0913 - the arguments of `GradientMonitor`, and two before
     loop = Watch(host)
     counts = [step_count(optimizer) for optimizer in optimizers]
     host.step = max(int(count.value) for count in counts if count is not None)
-    watching = Watching(model, optimizers, as_wrt(layers, activations), 1, host.failed)
+    watching = Watching(model, optimizers, as_wrt(layers, activations), host.failed)
     watching.resolve()
     foreseen = not isinstance(every, Budget) and not isinstance(histograms, Budget)
-    with watching.loop(loop._ask, loop._receive, host.step, foreseen):
+    with watching.loop(loop._ask, loop._receive, host.step, foreseen) as stream:
         host.begin(watching, {"model": model.name, "backend": keras.backend.backend()})
         well = False
         try:
             yield loop
             well = True
         finally:
-            watching.stream.close()
-            host.cost.steps = watching.stream.ran
+            stream.close()
+            host.cost.steps = stream.ran
             host.end(well=well)
     _warn_of_silence(watching)
 

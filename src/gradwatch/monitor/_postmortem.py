@@ -133,7 +133,7 @@ class Postmortem:
                 )
                 return told
             assign(variables, offence.values)
-            current().set_chance(offence.chance)
+            current().set_random_state(offence.chance)
             found = self._autopsy(offence)
             directory = self._write(offence, found)
         found = dataclasses.replace(found, directory=directory)

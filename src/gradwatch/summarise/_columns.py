@@ -1,4 +1,4 @@
-"""What is kept of one variable at one recorded step, and how it is told apart.
+"""The numbers of one variable at one recorded step, and their names.
 
 A recorded step is a matrix of float64: one row per watched tensor, one column per name
 in `COLUMNS`. Beside it, where due, stand the counts of a histogram of fixed size.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ _LAST = 1000
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one chunk adds to the whole.
+    """The sums of one chunk.
 
     The four sums are over the finite elements divided by `2 ** exponent`. A power
     of two changes no digit, so scaling costs no accuracy. The lowest exponent stands
@@ -44,19 +45,6 @@ class Part:
     total_abs: float = 0.0
     squares: float = 0.0
     spread: float = 0.0  # squared distances from this chunk's own mean
-
-
-@dataclass(frozen=True, slots=True)
-class Moments:
-    """The numbers of all chunks together; NaN where no element is finite."""
-
-    size: int
-    norm: float
-    mean: float
-    std: float
-    low: float
-    high: float
-    mean_abs: float
 
 
 def zeros_part(size: int) -> Part:
@@ -121,18 +109,30 @@ def _exponent(magnitude: float) -> int:
     return max(-_LAST, min(_LAST, exponent))
 
 
-def combine(parts: Iterable[Part]) -> Moments:
-    """Returns the moments of all parts together (Chan, Golub, LeVeque 1983, eq. 2.1).
+def combine(parts: Sequence[Part]) -> dict[str, Any]:
+    """Returns the numbers of a `Row` over all parts (Chan, Golub, LeVeque 1983, 2.1).
 
     The sums of the parts are added with `math.fsum`, so the number of chunks adds
     no rounding error of its own.
     """
-    parts = [part for part in parts if part.size]
     size = sum(part.size for part in parts)
+    counts = {
+        name: sum(getattr(part, name) for part in parts)
+        for name in ("zeros", "underflow", "nan", "posinf", "neginf")
+    }
+    for share in ("zeros", "underflow"):
+        counts[share] = counts[share] / size if size else math.nan
+    return {"size": size, **_moments(parts), **counts}
+
+
+def _moments(parts: Sequence[Part]) -> dict[str, float]:
+    """Returns the numbers of the finite elements; NaN if there are none."""
     parts = [part for part in parts if part.finite]
     count = sum(part.finite for part in parts)
     if count == 0:
-        return Moments(size, *[math.nan] * 6)
+        return dict.fromkeys(
+            ("norm", "mean", "std", "min", "max", "mean_abs"), math.nan
+        )
     top = max(part.exponent for part in parts)
     low, high = min(p.low for p in parts), max(p.high for p in parts)
     mean = _sum_of((p.total, p.exponent - top) for p in parts) / count
@@ -146,15 +146,14 @@ def combine(parts: Iterable[Part]) -> Moments:
     if low == high:  # no rounding of n · x / n may turn a constant into a spread
         mean, spread = math.ldexp(low, -top), 0.0
         absolute = abs(mean)
-    return Moments(
-        size=size,
-        norm=_ldexp(math.sqrt(squares), top),
-        mean=_ldexp(mean, top),
-        std=_ldexp(math.sqrt(spread / count), top),
-        low=low,
-        high=high,
-        mean_abs=_ldexp(absolute, top),
-    )
+    return {
+        "norm": _ldexp(math.sqrt(squares), top),
+        "mean": _ldexp(mean, top),
+        "std": _ldexp(math.sqrt(spread / count), top),
+        "min": low,
+        "max": high,
+        "mean_abs": _ldexp(absolute, top),
+    }
 
 
 def _sum_of(scaled: Iterable[tuple[float, int]]) -> float:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ._columns import COLUMNS
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -28,7 +30,7 @@ class Row:
         kind: `"weight"`, `"activation"` or `"input"`.
         shape: The shape of the gradient.
         dtype: The name of its number type, such as `"float32"`.
-        size: How many elements it has.
+        size: Number of elements.
         norm: The Euclidean norm.
         mean: The mean.
         std: The standard deviation (divided by the count, not the count less one).
@@ -38,9 +40,9 @@ class Row:
         zeros: The share of exact zeros among all elements, 0 to 1.
         underflow: The share of elements, of all, that are not zero but would be
             after rounding to float16.
-        nan: How many elements are NaN.
-        posinf: How many elements are plus infinity.
-        neginf: How many elements are minus infinity.
+        nan: Number of elements that are NaN.
+        posinf: Number of elements that are plus infinity.
+        neginf: Number of elements that are minus infinity.
         missing: Why there is no gradient; `None` when there is one.
     """
 
@@ -68,29 +70,14 @@ class Row:
     ) -> Row:
         """Returns the row of a gradient that does not exist: every number is `None`."""
         shape = tuple(int(length) for length in shape)
+        measured = dict.fromkeys(COLUMNS[: COLUMNS.index("weight_norm")])
         return cls(
-            name=name,
-            kind=kind,
-            shape=shape,
-            dtype=dtype,
-            size=math.prod(shape),
-            norm=None,
-            mean=None,
-            std=None,
-            min=None,
-            max=None,
-            mean_abs=None,
-            zeros=None,
-            underflow=None,
-            nan=None,
-            posinf=None,
-            neginf=None,
-            missing=reason,
+            name, kind, shape, dtype, math.prod(shape), **measured, missing=reason
         )
 
     @property
     def nonfinite(self) -> int | None:
-        """How many elements are NaN or infinite; `None` when not measured."""
+        """Number of elements that are NaN or infinite; `None` when not measured."""
         if self.nan is None or self.posinf is None or self.neginf is None:
             return None
         return self.nan + self.posinf + self.neginf

@@ -84,7 +84,7 @@ def restore(directory: str | os.PathLike[str], model: Any) -> tuple[Any, Any, An
     for number, seed in enumerate(seeds_of(model)):
         seed.assign(arrays[f"seed.{number}"])
     chance = [name for name in arrays if name.startswith("chance.")]
-    current().set_chance([arrays[name] for name in chance])
+    current().set_random_state([arrays[name] for name in chance])
     x, y, sample_weight = (_part(arrays, name) for name in _PARTS)
     return x, y, sample_weight
 

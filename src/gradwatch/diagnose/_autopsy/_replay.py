@@ -10,7 +10,7 @@ import keras
 
 from ..._keras import added_loss_ids, mode_arguments
 from ..._shadow import Shadows
-from ...backends import current, traced
+from ...backends import current
 from ...engine import untouched
 from ...targets import Setting, prepared_loss
 from ._arrays import dtype_of, is_bad
@@ -60,17 +60,17 @@ def watch_layer(examined: Pass, layer: Any, *, until_bad: bool) -> OperationLog:
             # Each call is made twice: plainly, to learn what comes out, and then
             # traced, from the same state and random seeds, so that dropout drops the
             # same. After that the state is that of one call.
-            before, chance = dict(scope.state_mapping), current().chance()
+            before, chance = dict(scope.state_mapping), current().random_state()
             outputs = inner(*args, **kwargs)
             symbolic = map(_is_symbolic, keras.tree.flatten((args, kwargs)))
             if any(symbolic) or (until_bad and not any(map(is_bad, _tensors(outputs)))):
                 return outputs
-            after, later = dict(scope.state_mapping), current().chance()
+            after, later = dict(scope.state_mapping), current().random_state()
             _set(scope, before)
-            current().set_chance(chance)
-            traced(lambda: _tensors(inner(*args, **kwargs)), log)
+            current().set_random_state(chance)
+            current().traced(lambda: _tensors(inner(*args, **kwargs)), log)
             _set(scope, after)
-            current().set_chance(later)
+            current().set_random_state(later)
             if until_bad:
                 raise _Enough
             return outputs
@@ -91,7 +91,7 @@ def watch_target(examined: Pass) -> OperationLog:
         setting = Setting(model, x, y, outputs, size, True, parts["arrays"])
         specs = keras.tree.map_structure(_specification, (y, outputs))
         with prepared_loss(model, examined.target, specs[0], lambda: specs[1]):
-            traced(lambda: [examined.target.value(setting)], log)
+            current().traced(lambda: [examined.target.value(setting)], log)
     return log
 
 
@@ -116,7 +116,7 @@ def _watch_penalty(
     log = OperationLog()
     if penalty is not None:
         with _quietly(), untouched(examined.tree):
-            traced(lambda: [penalty(tensor) for tensor in tensors], log)
+            current().traced(lambda: [penalty(tensor) for tensor in tensors], log)
     return log
 
 

@@ -169,7 +169,7 @@ def test_an_error_after_a_long_training_is_all_that_comes(
     tmp_path, trained, monkeypatch, ending
 ):
     """What is timed after a training is not timed while an error is on its way."""
-    monkeypatch.setattr("gradwatch.monitor._host._WORTH_IT", 0.0)
+    monkeypatch.setattr("gradwatch.monitor._recorder._WORTH_IT", 0.0)
     monitor = GradientMonitor(tmp_path, every=1, histograms=False)
     callbacks, _, error = ENDINGS[ending]
     assert isinstance(failure(lambda: fit(trained[0], monitor, *callbacks)), error)

@@ -12,7 +12,9 @@ from keras import layers
 
 import gradwatch as gw
 from gradwatch.diagnose import Doctor
-from gradwatch.monitor._verdict import Verdict
+from gradwatch.monitor._recorder import Recorder, Training
+from gradwatch.monitor._worker import Result, RunKeeper, Worker
+from gradwatch.run import RunWriter
 
 from .models import QUICK
 
@@ -204,23 +206,27 @@ def interrupted(call, function, number, meanwhile):
     return seen >= number
 
 
-@pytest.mark.parametrize("first", ["keep", "act"])
-def test_what_is_found_while_another_is_acted_on_is_told_once(first):
-    """The rules look on a thread of their own: news may come at any moment."""
+def judged(step):
+    """The result of a job in which the rules found something."""
+    return Result(step, value=(None, [gw.Finding("vanishing", step=step)]))
+
+
+def test_what_is_found_while_another_is_acted_on_is_told_once(tmp_path):
+    """The rules run on a thread of their own: results may come at any moment."""
+    keeper = RunKeeper(RunWriter(tmp_path), None, holds_nonfinite=False)
     number, more = 0, True
     while more:
-        told = []
-        verdict = Verdict(lambda finding, told=told: told.append(finding.step))
-        verdict.keep([gw.Finding("vanishing", step=0)])
-        keep = partial(verdict.keep, [gw.Finding("vanishing", step=1)])
-        act = partial(verdict.act, None)
-        ways = {"keep": (keep, Verdict.keep), "act": (act, Verdict.act)}
-        meanwhile = act if first == "keep" else keep
-        more = interrupted(*ways[first], number, meanwhile)
+        told, worker = [], Worker()
+        recorder = Recorder(tmp_path, 1, False, [], lambda f, told=told: told.append(f))
+        recorder._training = Training(None, keeper, worker, None)
+        worker.results.append(judged(0))
+        news = partial(worker.results.append, judged(1))
+        act = partial(recorder.act, None)
+        more = interrupted(act, Recorder._collect, number, news)
         if not more:
-            meanwhile()
+            news()
         act()
-        assert told == [0, 1], number
+        assert [finding.step for finding in told] == [0, 1], number
         number += 1
     assert number > 10
 

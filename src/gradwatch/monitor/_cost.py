@@ -1,4 +1,4 @@
-"""What watching costs, measured while it happens."""
+"""The cost of watching, measured while it happens."""
 
 from __future__ import annotations
 
@@ -6,12 +6,34 @@ import math
 import statistics
 import time
 from collections import deque
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from ._estimate import Swept, estimate
+import numpy as np
+
+from ..backends import Parts
+from ..summarise import SUMS
 
 KEPT = 64
-"""Of the last times, for the medians."""
+"""Number of the latest times that a median is taken of."""
+
+_REPORT_FIRST, _REPORT_EVERY = 1.0, 10.0
+"""Seconds of training until a run first says what it has cost, and between two times:
+one that is killed has said it."""
+
+_SWEEPS = {"sums": 7, "values": 4, "gradients": 4}
+"""Number of times each is read: a gradient and an activation four times (smallest,
+largest, sum, squares), and the weight of a gradient three times, before and after the
+update."""
+_FEW, _MANY = 2**12, 2**20
+_TURNS = 3
+
+
+class Swept(NamedTuple):
+    """Reads of one recorded step: tensors from end to end, and numbers in all."""
+
+    sweeps: int
+    numbers: float
 
 
 class Cost:
@@ -37,12 +59,14 @@ class Cost:
         self.alone: float | None = None
         """Seconds of the sums by themselves, where no other step is to compare with."""
         self.swept: Swept | None = None
-        """What a recorded step reads; known after the first."""
+        """Reads of a recorded step; known after the first."""
         self._estimated: tuple[Swept, float] | None = None
+        self._by_worker = 0.0  # seconds since the last record
+        self._report_at = math.inf
 
     @property
     def compiled(self) -> bool:
-        """Whether a recorded step has run, so that the next is not compiled."""
+        """True if a recorded step has run, so that the next is not compiled."""
         return self._seen[True] > 0
 
     def ran(self, steps: int, records: int, seconds: float | None) -> None:
@@ -58,9 +82,28 @@ class Cost:
         else:
             self._plain.append(seconds / steps)
 
+    def sweeps_of(self, sent: Mapping[str, Parts]) -> None:
+        """Counts what was read for what a step sent, once in a training."""
+        if self.swept is not None:
+            return
+        sweeps, numbers, size = 0, 0.0, SUMS.index("size")
+        for parts in sent.values():
+            for name, times in _SWEEPS.items():
+                if name in parts:
+                    sizes = np.asarray(parts[name])[:, size]
+                    sweeps += times * len(sizes)
+                    numbers += times * float(sizes.sum())
+        self.swept = Swept(sweeps, numbers)
+
+    def worker_took(self, seconds: float) -> None:
+        """Notes what the worker did, however late: it counts with the next record."""
+        self._by_worker += seconds
+
     def wrote(self, seconds: float, records: int) -> None:
-        """Notes what the host did for records: reading, finishing, writing."""
+        """Notes what was done for records: reading, finishing, writing."""
         if records:
+            seconds += self._by_worker
+            self._by_worker = 0.0
             self._host.append(seconds / records)
             self.spent += seconds + records * (self.in_step or 0.0)
 
@@ -77,8 +120,8 @@ class Cost:
         longer = statistics.median(self._watched) - statistics.median(self._plain)
         return max(0.0, longer)
 
-    def _found(self) -> tuple[float | None, str | None]:
-        """Returns the same for the report, and how it was found."""
+    def _in_step(self) -> tuple[float | None, str | None]:
+        """Returns the same for the report, and how it is known."""
         if self._plain and self._watched:
             return self.in_step, "other steps"
         if self.alone is not None:
@@ -104,11 +147,21 @@ class Cost:
         return (self.step or 0.0) + self.host
 
     def begin(self) -> None:
-        """The clock of training starts."""
+        """Starts the clock of a training."""
+        self.swept = None
         self._began = time.perf_counter()
+        self._report_at = self._began + _REPORT_FIRST
+
+    def is_report_due(self) -> bool:
+        """Returns whether it is time to write the cost into the run."""
+        now = time.perf_counter()
+        if now < self._report_at:
+            return False
+        self._report_at = now + _REPORT_EVERY
+        return True
 
     def end(self) -> None:
-        """The clock of training stops."""
+        """Stops the clock."""
         if self._began is not None:
             self._total += time.perf_counter() - self._began
             self._began = None
@@ -122,7 +175,7 @@ class Cost:
     def report(self) -> dict[str, Any]:
         """Returns what is written into the run."""
         total = self.lasted
-        in_step, compared_with = self._found()
+        in_step, compared_with = self._in_step()
         each = self.host + (in_step or 0.0)
         spent = each * self.records + self.copying
         known = in_step is not None or not self.records
@@ -137,3 +190,26 @@ class Cost:
             "copying_seconds": self.copying,
             "share": spent / total if total and known else None,
         }
+
+
+# Every step of a short training may be recorded: then there is no other to compare
+# with, and compiling the sums by themselves would take longer than the training did.
+# What they read is known, and how fast this machine reads is measured in a moment.
+
+
+def estimate(what: Swept) -> float:
+    """Returns about how many seconds that takes here, measured in some milliseconds."""
+    few, many = _sweep(_FEW), _sweep(_MANY)
+    each = max(0.0, (many - few) / (_MANY - _FEW))
+    return what.sweeps * few + what.numbers * each
+
+
+def _sweep(size: int) -> float:
+    """Returns the seconds of one sweep: the mean of four kinds, the best of some."""
+    numbers = np.ones(size, np.float32)
+    times = []
+    for _ in range(_TURNS):
+        began = time.perf_counter()
+        numbers.min(), numbers.max(), numbers.sum(), np.dot(numbers, numbers)
+        times.append(time.perf_counter() - began)
+    return min(times) / 4

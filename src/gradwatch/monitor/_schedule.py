@@ -1,4 +1,4 @@
-"""When a step is recorded."""
+"""Schedules: which steps are recorded."""
 
 from __future__ import annotations
 
@@ -12,21 +12,25 @@ from ._cost import Cost
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """Where training is."""
+class StepInfo:
+    """The position of a step in its training.
+
+    Attributes:
+        step: Its number.
+        batch: The number of its batch in the epoch, from 0.
+        batches: Number of batches in an epoch; None where that is not known.
+    """
 
     step: int
     batch: int
-    """In its epoch, from 0."""
     batches: int | None
-    """In an epoch; None where that is not known."""
 
 
 class Schedule(Protocol):
-    """Says whether a step is recorded."""
+    """Decides which steps are recorded."""
 
-    def __call__(self, moment: Moment) -> bool:
-        """Whether this step is recorded; asked once for each step, in order."""
+    def __call__(self, info: StepInfo) -> bool:
+        """Returns whether a step is recorded; asked once for each, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +62,14 @@ def budget(share: float) -> Budget:
     Raises:
         GradwatchError: If the share is anything else.
     """
-    if isinstance(share, bool) or not isinstance(share, int | float):
-        raise GradwatchError(_share(share))
-    if not 0 < share <= 1:
-        raise GradwatchError(_share(share))
+    number: object = share
+    is_number = isinstance(number, int | float) and not isinstance(number, bool)
+    if not is_number or not 0 < share <= 1:
+        raise GradwatchError(
+            "`share` must be a share of training time, more than 0 and at most 1. "
+            f"Received: {share!r}. For 2 %, write `gradwatch.budget(0.02)`."
+        )
     return Budget(float(share))
-
-
-def _share(share: object) -> str:
-    return (
-        "`share` must be a share of training time, more than 0 and at most 1. "
-        f"Received: {share!r}. For 2 %, write `gradwatch.budget(0.02)`."
-    )
 
 
 Every = int | str | Budget | Callable[[int], bool]
@@ -84,11 +84,11 @@ def as_schedule(every: Every, cost: Cost, argument: str = "every") -> Schedule:
     if isinstance(every, Budget):
         return _Earned(every.share, cost)
     if isinstance(every, int) and not isinstance(every, bool) and every >= 1:
-        return lambda moment: moment.step % every == 0
+        return lambda info: info.step % every == 0
     if every == "epoch":
-        return _at_the_end_of_an_epoch
+        return _ends_epoch
     if callable(every):
-        return lambda moment: bool(every(moment.step))
+        return lambda info: bool(every(info.step))
     raise GradwatchError(
         f"`{argument}` must be a number of steps from 1, 'epoch', "
         "`gradwatch.budget(…)`, or a function of the step that gives True or False. "
@@ -96,22 +96,22 @@ def as_schedule(every: Every, cost: Cost, argument: str = "every") -> Schedule:
     )
 
 
-def _at_the_end_of_an_epoch(moment: Moment) -> bool:
-    """The last batch; of epochs that do not tell their length, the first one."""
-    last = 0 if moment.batches is None else moment.batches - 1
-    return moment.batch == last
+def _ends_epoch(info: StepInfo) -> bool:
+    """Returns whether this is the last batch, or the first if the length is unknown."""
+    last = 0 if info.batches is None else info.batches - 1
+    return info.batch == last
 
 
 class _Earned:
-    """Spends what was earned."""
+    """Spends what was earned: a share of the time that has passed."""
 
     def __init__(self, share: float, cost: Cost) -> None:
         self._share = share
         self._cost = cost
         self._started: float | None = None
 
-    def __call__(self, moment: Moment) -> bool:
-        del moment
+    def __call__(self, info: StepInfo) -> bool:
+        del info
         now = time.perf_counter()
         if self._started is None or not self._cost.compiled:
             # The first step is compiled: what it takes says nothing of the others.

@@ -1,28 +1,24 @@
-"""What becomes of findings while a training runs."""
+"""Reactions to findings while a training runs."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from .._errors import GradwatchError
-from ..diagnose import Doctor, Finding, UnhealthyError
-from ..run import Record
+from ..diagnose import Finding, UnhealthyError
 
 OnFinding = str | Callable[[Finding], Any] | None
 _WORDS = ("warn", "stop", "raise")
 
 
-class Verdict:
-    """Looks at each record, keeps what it finds, and acts on it once.
-
-    Records are looked at behind the training step; what is done about a finding is done
-    by the training's own thread, when the next step is over.
+class FindingHandler:
+    """Keeps findings, and reacts to each once, on the thread that trains.
 
     Args:
         on_finding: "warn", "stop" (the training ends well), "raise", a function of the
-            finding, or None to do nothing but keep it.
+            finding, or None to only keep it.
     """
 
     def __init__(self, on_finding: OnFinding) -> None:
@@ -35,47 +31,26 @@ class Verdict:
             )
         self.findings: list[Finding] = []
         self._on_finding = on_finding
-        self._waiting: list[Finding] = []
-        self._doctor = Doctor()
+        self._new: list[Finding] = []
 
     @property
     def ends(self) -> bool:
-        """Whether a finding ends the training."""
+        """True if a finding ends the training."""
         return self._on_finding in ("stop", "raise")
 
-    @property
-    def records(self) -> int:
-        """How many were seen of this training."""
-        return self._doctor.seen
-
-    def begin(self, facts: Mapping[str, Any] | None) -> None:
-        """A training starts: what was seen of another one is not its past."""
-        self._doctor = Doctor(facts)
-
-    def see(self, record: Record) -> list[Finding]:
-        """Returns what is new with this record."""
-        return self._doctor.see(record)
-
-    def note(self, notes: Mapping[str, Any], step: int) -> list[Finding]:
-        """Returns what the end of the training shows."""
-        return self._doctor.note(notes, step)
-
-    def keep(self, new: list[Finding]) -> list[Finding]:
-        """Keeps findings, so that they are acted on; returns them."""
-        self.findings += new
+    def add(self, finding: Finding) -> None:
+        """Keeps a finding until it is acted on."""
+        self.findings.append(finding)
         if self._on_finding is not None:
-            self._waiting.extend(new)
-        return new
+            self._new.append(finding)
 
     def act(self, model: Any) -> None:
-        """Does what is to be done about findings that are new.
+        """Reacts to the findings that are new.
 
         Raises:
             UnhealthyError: If that was asked for.
         """
-        new = []
-        while self._waiting:  # one by one: another may come at any moment
-            new.append(self._waiting.pop(0))
+        new, self._new = self._new, []
         if not new:
             return
         if self._on_finding == "raise":

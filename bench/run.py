@@ -20,7 +20,7 @@ import time  # noqa: E402
 import numpy as np  # noqa: E402
 
 from bench._timing import machine  # noqa: E402
-from gradwatch.diagnose import Doctor  # noqa: E402
+from gradwatch.diagnose import RuleEngine  # noqa: E402
 from gradwatch.run import Layout, Record, RunWriter, open_run  # noqa: E402
 from gradwatch.summarise import BUCKETS, COLUMNS  # noqa: E402
 
@@ -98,10 +98,10 @@ def main():
         assert len(norms) == VARIABLES
         numbers = steps * VARIABLES * len(COLUMNS)
         print(f"  read {numbers:,} numbers and every series: {seconds:.2f} s")
-    doctor, seconds = Doctor(FACTS), []
+    engine, seconds = RuleEngine(FACTS), []
     for record in records(300, histograms=False):
         began = time.process_time()
-        doctor.see(record)
+        engine.read(record)
         seconds.append(time.process_time() - began)
     print(f"  rules: {best(seconds):.3f} ms (mean {1e3 * np.mean(seconds):.3f}) a step")
 

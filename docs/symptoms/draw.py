@@ -7,7 +7,7 @@ was found in each:
     KERAS_BACKEND=torch python -m docs.symptoms.draw noise clipping   # some
     ... --runs folder    # keeps the runs there, and reads those that are there already
 
-What is drawn is what the rule reads: the numbers come from the same `Sight`.
+What is drawn is what the rule reads: the numbers come from the same snapshots.
 """
 
 from __future__ import annotations
@@ -32,20 +32,7 @@ from matplotlib.patches import Patch
 from PIL import Image
 
 import gradwatch as gw
-from gradwatch.diagnose import _looks as looks
-from gradwatch.diagnose._looks import (
-    Look,
-    Numbers,
-    bias_rms,
-    by_head,
-    by_layer,
-    dead,
-    gains,
-    pull,
-    sights,
-    slopes,
-)
-from gradwatch.diagnose._rules import Sight, agree
+from gradwatch.diagnose import Snapshot, quantities, snapshots
 from gradwatch.show import palette
 from gradwatch.show._figure import new_figure
 
@@ -97,53 +84,57 @@ def trained(family: str, runs: Path) -> gw.Run:
     return gw.open_run(folder)
 
 
+Numbers = dict[str, float]
+Look = Callable[[Snapshot], Numbers]
+
+
 def course(run: gw.Run, look: Look) -> dict[str, tuple[list[int], list[float]]]:
     """Returns what a look gives at each step, name by name."""
     found: dict[str, tuple[list[int], list[float]]] = {}
-    for sight in sights(run):
+    for step in snapshots(run):
         with np.errstate(all="ignore"):
-            numbers = look(sight)
+            numbers = look(step)
         for name, number in numbers.items():
             steps, values = found.setdefault(name, ([], []))
-            steps.append(sight.step)
+            steps.append(step.step)
             values.append(number)
     return found
 
 
-def in_time(sight: Sight) -> Numbers:
+def in_time(step: Snapshot) -> Numbers:
     """The share of elements that hold the gradient at a recurrent layer's input."""
-    shares = list(looks.in_time(sight).values())
+    shares = list(quantities.sequence_shares(step).values())
     return {"input of the recurrent layer": shares[-1]} if shares else {}
 
 
-def ratios(sight: Sight) -> Numbers:
+def ratios(step: Snapshot) -> Numbers:
     """Update over weight of each kernel, and their median."""
-    found = looks.ratios(sight)
+    found = quantities.update_ratios(step)
     return found | {"median": float(np.nanmedian(list(found.values())))}
 
 
-def agreement(sight: Sight) -> Numbers:
+def agreement(step: Snapshot) -> Numbers:
     """How far the mean gradient of recent steps stands out."""
-    return {"agreement of the last 32 steps": agree(sight)}
+    return {"agreement of the last 32 steps": quantities.agreement(step)}
 
 
-def norms(sight: Sight) -> Numbers:
+def norms(step: Snapshot) -> Numbers:
     """The norm of all gradients, and what clipping left of it."""
     return {
-        "gradient": sight.total("global_norm"),
-        "after clipping": sight.total("applied_norm"),
-        "a fifth of the gradient": sight.total("global_norm") / 5,
+        "gradient": step.total("global_norm"),
+        "after clipping": step.total("applied_norm"),
+        "a fifth of the gradient": step.total("global_norm") / 5,
     }
 
 
-def whole(sight: Sight) -> Numbers:
+def whole(step: Snapshot) -> Numbers:
     """The norm of all gradients, or NaN."""
-    return {"norm of all gradients": sight.total("global_norm")}
+    return {"norm of all gradients": step.total("global_norm")}
 
 
-def progress(sight: Sight) -> Numbers:
+def progress(step: Snapshot) -> Numbers:
     """The norm of all gradients, and the loss."""
-    return {"gradient": sight.total("global_norm"), "loss": sight.total("loss")}
+    return {"gradient": step.total("global_norm"), "loss": step.total("loss")}
 
 
 # How it is drawn ----------------------------------------------------------------------
@@ -264,18 +255,19 @@ def draw_reached(panel: Panel, look: Look) -> None:
     The look is not used: what has no gradient has no line in a record.
     """
     del look
-    last = list(sights(panel.run))[-1]
-    chart = last.chart
+    last = list(snapshots(panel.run))[-1]
+    parameters = last.parameters
     facts = panel.run.notes["model"]["weights"]
     trains = [name for name in facts if facts[name]["trainable"]]
-    layers = list(dict.fromkeys(chart.layer_of(name) for name in trains))
-    norm = dict(zip(chart.names, last.g, strict=True))
+    layers = list(dict.fromkeys(parameters.layer_of(name) for name in trains))
+    norm = dict(zip(parameters.names, last.norm, strict=True))
     top = max(norm.values())
     hollow = {"markerfacecolor": "none", "markeredgecolor": palette.INK}
     tick = {"marker": "|", "markersize": 14, "markeredgewidth": 2.5}
     for name in trains:
-        role = chart.role(name)
-        place = [layers.index(chart.layer_of(name)) + (0.18 if role == "bias" else 0)]
+        role = parameters.role(name)
+        aside = 0.18 if role == "bias" else 0
+        place = [layers.index(parameters.layer_of(name)) + aside]
         shape = "D" if role == "bias" else "o"
         colour = palette.ORANGE if role == "bias" else palette.BLUE
         if name not in norm:
@@ -317,10 +309,10 @@ def draw_zeros(panel: Panel, look: Look) -> None:
     """Draws the share of zeros against the size of the gradient, kernel by kernel."""
     del look
     points: dict[str, list[tuple[float, float]]] = {}
-    for sight in sights(panel.run):
-        for line in np.flatnonzero(sight.chart.kernels):
-            here = float(sight.rms[line]), float(sight.zeros[line])
-            points.setdefault(sight.chart.names[line], []).append(here)
+    for step in snapshots(panel.run):
+        for line in np.flatnonzero(step.parameters.kernels):
+            here = float(step.rms[line]), float(step.zeros[line])
+            points.setdefault(step.parameters.names[line], []).append(here)
     for name, found in points.items():
         look_ = style(name, panel.known) | {"linestyle": "none"}
         sizes, zeros = zip(*found, strict=True)
@@ -388,7 +380,7 @@ PICTURES_OF = {
         ("deep-sigmoid-mlp", "eight sigmoid layers"),
         ("deep-relu-mlp", "five ReLU layers"),
         draw_depth,
-        pull,
+        quantities.kernel_sensitivity,
         "gradient × weight of kernels,\nover that of the last",
         (1e-7, 1e2),
         ((1e-7, 1e-3),),
@@ -419,7 +411,7 @@ PICTURES_OF = {
         ("residual-without-norm", "residual blocks, not normalised"),
         ("residual-mlp", "residual blocks, normalised"),
         draw_depth,
-        bias_rms,
+        quantities.bias_gradients,
         "gradient of biases,\nover that of the last",
         (1e-2, 1e5),
         ((10**1.75, 1e5),),
@@ -437,7 +429,7 @@ PICTURES_OF = {
         ("mlp-units-off", "an MLP with far negative biases"),
         ("relu-mlp", "an MLP"),
         draw_bars,
-        dead,
+        quantities.dead_units,
         "share of units without a gradient",
         (0, 1.05),
         ((0.5, 1.05),),
@@ -456,7 +448,7 @@ PICTURES_OF = {
         ("tanh-mlp-raw-inputs", "inputs in the hundreds"),
         ("tanh-mlp", "inputs of about one"),
         draw_course,
-        slopes,
+        quantities.slopes,
         "mean slope over the steepest",
         (0, 1),
         ((0, 0.1),),
@@ -513,7 +505,7 @@ PICTURES_OF = {
         ("wide-mlp", "normal(1.0) for all kernels"),
         ("relu-mlp", "the usual initialiser"),
         draw_bars,
-        gains,
+        quantities.weight_spreads,
         "spread of weights × root of inputs",
         (1e-2, 30),
         ((1e-2, 0.05), (3, 30)),
@@ -524,7 +516,7 @@ PICTURES_OF = {
         ("loud-branch-mlp", "a branch that is multiplied by 1,000"),
         ("relu-mlp", "no such branch"),
         draw_bars,
-        by_layer,
+        quantities.layer_dominance,
         "gradient over that of\nthe second largest layer",
         (1e-1, 1e4),
         ((100, 1e4),),
@@ -534,7 +526,7 @@ PICTURES_OF = {
         ("heavy-head-mlp", "one loss counts 10,000 times"),
         ("two-heads-mlp", "losses of the same size"),
         draw_course,
-        by_head,
+        quantities.head_dominance,
         "gradient × weight,\nover the quieter head",
         (0.5, 1e6),
         ((300, 1e6),),

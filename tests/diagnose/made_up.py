@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gradwatch.diagnose import Doctor
+from gradwatch.diagnose import RuleEngine
 from gradwatch.run import Layout, Record
 from gradwatch.summarise import COLUMNS, blank
 
@@ -91,7 +91,7 @@ def records(change=None, *, steps=60, scale=1.0, seed=0):
 
 def found(change=None, *, known=None, **options):
     """The findings of a training, by symptom."""
-    doctor = Doctor(facts() if known is None else known)
+    engine = RuleEngine(facts() if known is None else known)
     for record in records(change, **options):
-        doctor.see(record)
-    return {finding.symptom: finding for finding in doctor.findings}
+        engine.read(record)
+    return {finding.symptom: finding for finding in engine.findings}

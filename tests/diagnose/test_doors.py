@@ -8,7 +8,7 @@ import pytest
 from keras import layers
 
 import gradwatch as gw
-from gradwatch.diagnose import Doctor
+from gradwatch.diagnose import RuleEngine
 from gradwatch.run import Layout, Record, RunWriter
 from gradwatch.summarise import COLUMNS
 
@@ -215,7 +215,7 @@ def test_what_a_nan_leaves_in_one_gradient_is_no_finding_of_its_own():
     """A ReLU makes zeros of NaN on some machines: the layers after it are not dead."""
     (record,) = records(dead, steps=1)
     record.rows[0, COLUMNS.index("nan")] = 1
-    found = Doctor(facts(), single=True).see(record)
+    found = RuleEngine(facts(), single=True).read(record)
     assert [finding.symptom for finding in found] == ["nonfinite"]
 
 

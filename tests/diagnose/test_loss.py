@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradwatch.diagnose._rules._loss import Loss
+from gradwatch.diagnose._rules._loss import LossHistory
 
 SEEDS = range(100)
 SCATTER = {
@@ -17,9 +17,9 @@ SCATTER = {
 def learnt(kind, factor, seed, steps):
     """Whether losses that fall by a factor over the training, and scatter, are."""
     losses = SCATTER[kind](np.random.default_rng(seed), steps)
-    loss = Loss()
-    for step, number in enumerate(losses / factor ** np.linspace(0, 1, steps)):
-        loss.add(step, float(number))
+    loss = LossHistory()
+    for number in losses / factor ** np.linspace(0, 1, steps):
+        loss.add(float(number))
     return loss.learnt
 
 
@@ -39,7 +39,7 @@ def test_a_loss_that_falls_is_learnt(kind, steps):
 
 def test_a_loss_that_is_gone_at_once_is_learnt():
     """Also to exact zeros, of which there is no logarithm."""
-    loss = Loss()
-    for step, number in enumerate([2.0, 1.5, 0.1, *[0.0] * 40]):
-        loss.add(step, number)
+    loss = LossHistory()
+    for number in [2.0, 1.5, 0.1, *[0.0] * 40]:
+        loss.add(number)
     assert loss.learnt

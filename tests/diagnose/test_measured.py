@@ -1,13 +1,15 @@
 """What a rule measures is data: no picture depends on the words of a finding."""
 
 import dataclasses
+import importlib
 
 import numpy as np
 import pytest
 
 import gradwatch as gw
 from gradwatch.diagnose import SYMPTOMS, Finding, Measured, evidence_of
-from gradwatch.diagnose._panels import PANELS
+from gradwatch.diagnose._evidence import PANELS
+from gradwatch.diagnose._rules import RULES
 from gradwatch.run import RunWriter
 
 from .made_up import facts, records
@@ -32,6 +34,57 @@ def reworded(finding):
         excluded=("x",),
         try_first="x",
     )
+
+
+def other_rules():
+    """The rules with every sentence replaced, also in what they yield."""
+
+    def reworded_look(look):
+        def signs(step):
+            for sign in look(step):
+                words = {"healthy": "x", "try_first": "x"}
+                if isinstance(sign.evidence, str):
+                    yield dataclasses.replace(sign, evidence="x", **words)
+                else:
+                    numbers = {f"x{n}": v for n, v in enumerate(sign.evidence.values())}
+                    yield dataclasses.replace(sign, evidence=numbers, **words)
+
+        return signs
+
+    return tuple(
+        dataclasses.replace(
+            rule, look=reworded_look(rule.look), healthy="x", try_first="x"
+        )
+        for rule in RULES
+    )
+
+
+@pytest.mark.parametrize("case", SICK)
+def test_other_words_find_and_draw_the_same(tmp_path, monkeypatch, case):
+    """Rules that say all of it in other words: the same findings, the same pictures."""
+    _, change = SICK[case]
+    run = written(tmp_path / "run", change, length(case))
+    before = gw.diagnose(run)
+    pictures = [evidence_of(finding, run) for finding in before]
+    # By its full name: `gradwatch.diagnose` is the function of that name.
+    engine = importlib.import_module("gradwatch.diagnose._engine")
+    monkeypatch.setattr(engine, "RULES", other_rules())
+    for name in engine.EXCLUSIONS:
+        monkeypatch.setitem(engine.EXCLUSIONS, name, lambda step: "x")
+    for name in SYMPTOMS:
+        monkeypatch.setitem(SYMPTOMS, name, "x")
+    after = gw.diagnose(run)
+    assert [f.identity for f in after] == [f.identity for f in before]
+    for one, two, seen in zip(before, after, pictures, strict=True):
+        assert (one.until, one.confidence) == (two.until, two.confidence)
+        assert two.healthy == two.try_first == "x"
+        assert set(two.excluded) <= {"x"}
+        assert all(name.startswith("x") for name in two.evidence)
+        again = evidence_of(two, run)
+        assert [e.panel for e in again] == [e.panel for e in seen]
+        assert [e.zones for e in again] == [e.zones for e in seen]
+        for first, second in zip(seen, again, strict=True):
+            np.testing.assert_equal(first.lines, second.lines)
 
 
 @pytest.mark.parametrize("case", SICK)

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from gradwatch.diagnose import SYMPTOMS, Doctor
+from gradwatch.diagnose import SYMPTOMS, RuleEngine
 from gradwatch.run import Layout, Record
 from gradwatch.summarise import COLUMNS, blank
 
@@ -178,8 +178,8 @@ def test_a_finding_says_all_it_must(case):
 
 def test_it_is_told_once_and_when_it_is_sure():
     """NaN at once, vanishing after five recorded steps; never twice."""
-    doctor = Doctor(facts())
-    told = [doctor.see(record) for record in records(vanishing)]
+    engine = RuleEngine(facts())
+    told = [engine.read(record) for record in records(vanishing)]
     assert [len(new) for new in told] == [0, 0, 0, 0, 1] + [0] * 55
     assert (told[4][0].since, told[4][0].step) == (0, 4)
     nan = found(nan_in_the_middle)["nonfinite"]
@@ -296,7 +296,7 @@ def test_what_grows_along_time_is_told_from_what_vanishes(before, share, symptom
     """
     known = facts()
     known["layers"]["front"] = {"class": "Dense", "feeds_recurrent": True}
-    doctor = Doctor(known)
+    engine = RuleEngine(known)
     for record in records(steps=12):
         rows = blank((len(RECURRENT.names), len(COLUMNS)))
         rows[: len(NAMES)] = record.rows
@@ -307,8 +307,8 @@ def test_what_grows_along_time_is_told_from_what_vanishes(before, share, symptom
                 rows[line, COLUMNS.index(column)] = number
             for column in ("zeros", "nan", "posinf", "neginf"):
                 rows[line, COLUMNS.index(column)] = 0.0
-        doctor.see(Record(record.step, RECURRENT, rows, None, record.totals))
-    assert {finding.symptom for finding in doctor.findings} == symptoms
+        engine.read(Record(record.step, RECURRENT, rows, None, record.totals))
+    assert {finding.symptom for finding in engine.findings} == symptoms
 
 
 @pytest.mark.parametrize(
@@ -326,7 +326,7 @@ def test_what_grows_along_time_is_told_from_what_vanishes(before, share, symptom
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
 def test_saturated_is_where_the_function_is_flat(function, mean, std, is_found, scale):
     """At the ends of tanh and sigmoid, where only outputs of the model may lie."""
-    doctor = Doctor(facts(own_activation=function))
+    engine = RuleEngine(facts(own_activation=function))
     names = ("dense_1", f"dense_{LAYERS - 1}")
     kinds = ("weight",) * len(NAMES) + ("value",) * 2
     layout = Layout((*NAMES, *names), kinds, (*SIZES, 0, 0))
@@ -335,15 +335,15 @@ def test_saturated_is_where_the_function_is_flat(function, mean, std, is_found, 
         for column, number in (("mean", mean), ("std", std), ("zeros", 0.0)):
             values[:, COLUMNS.index(column)] = number
         rows = np.concatenate([record.rows, values])
-        doctor.see(Record(record.step, layout, rows, None, record.totals))
-    found_here = [(finding.symptom, finding.addresses) for finding in doctor.findings]
+        engine.read(Record(record.step, layout, rows, None, record.totals))
+    found_here = [(finding.symptom, finding.addresses) for finding in engine.findings]
     assert found_here == ([("saturated", ("dense_1",))] if is_found else [])
 
 
 @pytest.mark.parametrize(("outputs", "is_found"), [(0.8, True), (0.6, False)])
 def test_one_example_a_step_kills_no_units(outputs, is_found):
     """Then as many biases have no gradient as outputs are zero."""
-    doctor = Doctor(facts())
+    engine = RuleEngine(facts())
     layout = Layout(
         (*NAMES, "dense_1"), ("weight",) * len(NAMES) + ("value",), (*SIZES, 0)
     )
@@ -359,8 +359,8 @@ def test_one_example_a_step_kills_no_units(outputs, is_found):
         for column in ("norm", "std", "mean_abs"):
             rows[-1, COLUMNS.index(column)] = 1.0
         rows[-1, COLUMNS.index("zeros")] = outputs
-        doctor.see(Record(record.step, layout, rows, None, record.totals))
-    found_here = {finding.symptom for finding in doctor.findings}
+        engine.read(Record(record.step, layout, rows, None, record.totals))
+    found_here = {finding.symptom for finding in engine.findings}
     assert found_here == ({"dead-units"} if is_found else set())
 
 
@@ -419,10 +419,10 @@ def test_query_and_key_before_a_one_hot_softmax_are_not_cut_off(arrives):
         for name, fact in known["weights"].items()
     }
     layout = Layout(tuple(map(renamed, NAMES)), LAYOUT.kinds, LAYOUT.sizes)
-    doctor = Doctor(known)
+    engine = RuleEngine(known)
     for record in records(change):
-        doctor.see(dataclasses.replace(record, layout=layout))
-    told = [finding.symptom for finding in doctor.findings]
+        engine.read(dataclasses.replace(record, layout=layout))
+    told = [finding.symptom for finding in engine.findings]
     assert told == ([] if arrives else ["unreached"])
 
 
@@ -578,13 +578,13 @@ def test_heads_are_compared_with_each_other():
 
 def test_idle_rows_are_told_at_the_end():
     """More than half of the rows of a table never moved."""
-    doctor = Doctor()
+    engine = RuleEngine()
     few = {"rows": {"embed/embeddings": {"rows": 1000, "moved": 40}}}
     many = {"rows": {"embed/embeddings": {"rows": 1000, "moved": 900}}}
-    assert not doctor.note(many, 10)
-    (finding,) = doctor.note(few, 10)
+    assert not engine.read_notes(many, 10)
+    (finding,) = engine.read_notes(few, 10)
     assert finding.symptom == "idle-rows"
-    assert not doctor.note(few, 10)  # once
+    assert not engine.read_notes(few, 10)  # once
 
 
 def test_without_facts_names_are_enough_for_most():
@@ -610,11 +610,11 @@ def test_a_dead_layer_is_the_first_that_gives_zeros_where_values_tell():
         ("weight",) * len(NAMES) + ("value",) * 2,
         (*LAYOUT.sizes, 0, 0),
     )
-    doctor = Doctor(facts())
+    engine = RuleEngine(facts())
     for record in records(dead, steps=10):
         values = blank((2, len(COLUMNS)))
         values[:, COLUMNS.index("zeros")] = 1.0
         rows = np.concatenate([record.rows, values])
-        doctor.see(Record(record.step, layout, rows, None, record.totals))
-    (finding,) = doctor.findings
+        engine.read(Record(record.step, layout, rows, None, record.totals))
+    (finding,) = engine.findings
     assert finding.addresses == ("dense_1",)

@@ -1,5 +1,6 @@
 """While it trains: findings are recorded, told once, and acted upon as was asked."""
 
+import dataclasses
 import sys
 import time
 import warnings
@@ -11,7 +12,8 @@ import pytest
 from keras import layers
 
 import gradwatch as gw
-from gradwatch.diagnose import Doctor
+from gradwatch.diagnose import RuleEngine
+from gradwatch.monitor._findings import FindingHandler
 from gradwatch.monitor._recorder import Recorder, Training
 from gradwatch.monitor._worker import Result, RunKeeper, Worker
 from gradwatch.run import RunWriter
@@ -133,13 +135,13 @@ def test_stop_keeps_what_a_checkpoint_has(tmp_path):
 @pytest.fixture
 def slow_rules(monkeypatch):
     """Rules that are not done with a record before several more steps are."""
-    see = Doctor.see
+    see = RuleEngine.read
 
     def late(self, record):
         time.sleep(0.15)
         return see(self, record)
 
-    monkeypatch.setattr(Doctor, "see", late)
+    monkeypatch.setattr(RuleEngine, "read", late)
 
 
 @pytest.mark.usefixtures("slow_rules")
@@ -359,3 +361,41 @@ def test_a_loop_of_ones_own_is_looked_at_as_well(tmp_path):
             optimizer.apply(grads, model.trainable_variables)
     assert [finding.symptom for finding in loop.findings] == ["vanishing"]
     assert gw.diagnose(loop) == loop.findings
+
+
+def test_a_training_that_recovers_says_so_in_the_run_too(tmp_path):
+    """It is one finding, with its end, wherever it is read."""
+    model = sick()
+    optimizer = keras.optimizers.SGD(1e-3)
+    optimizer.build(model.trainable_variables)
+    variables = model.trainable_variables
+
+    def gradients(decades):
+        return [
+            keras.ops.ones(variable.shape) * 10.0 ** (decades * (place // 2 - 8))
+            for place, variable in enumerate(variables)
+        ]
+
+    with gw.watch(model, optimizer, tmp_path, every=1) as loop:
+        for step in range(16):
+            optimizer.apply(gradients(1 if step < 7 else 0), variables)
+    (finding,) = loop.findings
+    assert (finding.symptom, finding.since, finding.until) == ("vanishing", 0, 6)
+    run = gw.open_run(tmp_path)
+    assert [values["until"] for values in run.findings] == [6]
+    assert gw.diagnose(run) == loop.findings
+
+
+def test_the_end_of_a_finding_is_kept_and_not_acted_on():
+    """A function that was called for it is not called again."""
+    told = []
+    handler = FindingHandler(told.append)
+    finding = gw.Finding("vanishing", since=0, step=4)
+    for until in (None, 9, None):
+        handler.add(dataclasses.replace(finding, until=until))
+        handler.act(None)
+        assert handler.findings == [dataclasses.replace(finding, until=until)]
+    assert told == [finding]
+    handler.begin()
+    handler.add(finding)  # of another training
+    assert len(handler.findings) == 2

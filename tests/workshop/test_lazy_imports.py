@@ -20,7 +20,7 @@ READERS = """
 import sys
 sys.modules.update(dict.fromkeys({absent}))
 import gradwatch
-from gradwatch.diagnose import Doctor
+from gradwatch.diagnose import RuleEngine
 from gradwatch.show import table_html
 print(gradwatch.diagnose, gradwatch.open_run, "gradients" in dir(gradwatch))
 """

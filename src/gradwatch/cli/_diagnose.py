@@ -46,12 +46,12 @@ def command(
       gradwatch diagnose runs/a
       gradwatch diagnose runs/a --ignore clipping --json
     """  # noqa: D301 - click reads the backspace
-    from ..diagnose import judged, require_symptoms, untold
+    from ..diagnose import find, require_symptoms, why_incomplete
     from ..run import open_run
 
     require_symptoms(ignore, "--ignore")
     opened = open_run(run)
-    found = [f for f in judged(opened) if f.symptom not in ignore]
+    found = [f for f in find(opened) if f.symptom not in ignore]
     if as_json:
         say_json([finding.to_dict() for finding in found])
     elif found:
@@ -61,5 +61,5 @@ def command(
         found_none = (
             f"Nothing is wrong in {steps} of {run}." if len(opened.steps) else ""
         )
-        say(" ".join(words for words in (found_none, untold(opened)) if words))
+        say(" ".join(words for words in (found_none, why_incomplete(opened)) if words))
     ctx.exit(1 if found else 0)

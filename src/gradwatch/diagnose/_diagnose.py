@@ -1,4 +1,4 @@
-"""The doors: findings of a run, of a running monitor, of one gradient."""
+"""Findings of a run, of a running monitor, or of one gradient."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ import warnings
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from .._errors import GradwatchError, counted
 from ..run import KINDS, Layout, Record, Run, open_run
 from ..summarise import COLUMNS, blank
-from ._doctor import Doctor
+from ._engine import RuleEngine
 from ._finding import Finding
 from ._measured import Measured
-from ._rules import COUNTS, NonFinite
-from ._rules._rule import PATIENCE
+from ._rules import COUNTS, PATIENCE, nonfinite
 from ._symptoms import require_symptoms
 
 
@@ -29,7 +26,7 @@ class UnhealthyError(AssertionError):
     True
 
     Attributes:
-        findings: What was found.
+        findings: The findings.
     """
 
     def __init__(self, findings: tuple[Finding, ...]) -> None:
@@ -44,8 +41,8 @@ def diagnose(what: Any) -> tuple[Finding, ...]:
 
     The rules compare layers with each other, steps with those before them, and updates
     with weights: none depends on how large the loss is. A finding needs several
-    recorded steps that show it; of a single gradient only some symptoms can be told.
-    Where there is too little to judge, and nothing was found, a warning says so.
+    recorded steps that show it; a single gradient shows only some symptoms. Where
+    there is too little to judge, and nothing was found, a warning says so.
 
     Example:
     >>> import gradwatch as gw, keras, numpy as np
@@ -63,21 +60,21 @@ def diagnose(what: Any) -> tuple[Finding, ...]:
     Raises:
         GradwatchError: If it is none of these.
     """
-    found, words, _ = _looked_at(what)
-    if words and not found:
-        warnings.warn(f"gradwatch: {words}", RuntimeWarning, stacklevel=2)
-    return found
+    findings, gap, _ = _examine(what)
+    if gap and not findings:
+        warnings.warn(f"gradwatch: {gap}", RuntimeWarning, stacklevel=2)
+    return findings
 
 
-def _looked_at(what: Any) -> tuple[tuple[Finding, ...], str, bool]:
-    """Returns what was found, what could not be told, and whether anything could."""
+def _examine(what: Any) -> tuple[tuple[Finding, ...], str, bool]:
+    """Returns the findings, what could not be judged, and whether anything could."""
     if isinstance(what, str | os.PathLike):
         what = open_run(what)
     if isinstance(what, Run):
-        return judged(what), untold(what), len(what.steps) > 0
+        return find(what), why_incomplete(what), len(what.steps) > 0
     if hasattr(what, "summary") and hasattr(what, "missing"):
-        there = len(what.missing) < len(what.summary())
-        return _of_gradients(what), "" if there else _NO_GRADIENT, there
+        any_gradient = len(what.missing) < len(what.summary())
+        return _of_gradients(what), "" if any_gradient else _NO_GRADIENT, any_gradient
     if hasattr(what, "findings") and hasattr(what, "latest"):
         return tuple(what.findings), "", what.latest is not None
     raise GradwatchError(
@@ -102,29 +99,29 @@ def assert_healthy(what: Any, *, ignore: tuple[str, ...] | str = ()) -> None:
 
     Raises:
         UnhealthyError: An `AssertionError` with the findings.
-        GradwatchError: If `what` is none of what it may be, `ignore` no symptom, or
-            nothing was recorded: what nobody saw is not healthy.
+        GradwatchError: If `what` is something else, `ignore` names no symptom, or
+            nothing was recorded: there is nothing to judge.
     """
     ignored = (ignore,) if isinstance(ignore, str) else tuple(ignore)
     require_symptoms(ignored, "ignore")
-    found, words, seen = _looked_at(what)
-    found = tuple(f for f in found if f.symptom not in ignored)
-    if found:
-        raise UnhealthyError(found)
-    if not seen:
+    findings, gap, any_record = _examine(what)
+    findings = tuple(f for f in findings if f.symptom not in ignored)
+    if findings:
+        raise UnhealthyError(findings)
+    if not any_record:
         raise GradwatchError(
             "`what` must hold a gradient, or a recorded step. Received: a "
-            f"{type(what).__name__} without any. {words or _NO_STEP}"
+            f"{type(what).__name__} without any. {gap or _NO_STEP}"
         )
-    if words:
-        warnings.warn(f"gradwatch: {words}", RuntimeWarning, stacklevel=2)
+    if gap:
+        warnings.warn(f"gradwatch: {gap}", RuntimeWarning, stacklevel=2)
 
 
 _NO_GRADIENT = (
     "There is no gradient to judge: all are missing. `gradients.missing` says why."
 )
 _NO_STEP = (
-    "No step was recorded, so that nothing can be told: the training ended before it, "
+    "No step was recorded, so there is nothing to judge: the training ended before it, "
     "or `every` chose none."
 )
 _ALL_FROZEN = (
@@ -132,85 +129,77 @@ _ALL_FROZEN = (
     "gradients to judge. Set `trainable = True` on a layer, and compile again."
 )
 _NO_FACTS = (
-    "Nothing is known of the model, as in a run of an earlier version: what needs its "
-    "shapes, activations or outputs, such as dead units, cannot be told."
+    "Nothing is known of the model, as in a run of an earlier version: symptoms that "
+    "need its shapes, activations or outputs, such as dead units, cannot be seen."
 )
 
 
-def untold(run: Run) -> str:
-    """Returns why less can be told of a run than of others; nothing if that is not so.
-
-    Of a run in which something was found, nobody needs to hear it.
-    """
+def why_incomplete(run: Run) -> str:
+    """Returns why less can be seen in a run than in others; empty if that is not so."""
     facts = run.notes.get("model", {})
     if not len(run.steps):
         weights = facts.get("weights", {}).values()
         trains = any(fact.get("trainable") for fact in weights)
         return _ALL_FROZEN if weights and not trains else _NO_STEP
     if len(run.steps) < PATIENCE:
-        return too_few(len(run.steps))
+        return too_few_steps(len(run.steps))
     return "" if facts.get("weights") else _NO_FACTS
 
 
-def too_few(steps: int) -> str:
-    """Says that so many recorded steps are too little."""
+def too_few_steps(steps: int) -> str:
+    """Says that this number of recorded steps is too small to judge."""
     return (
         f"{counted(steps, 'recorded step')} {'is' if steps == 1 else 'are'} too little "
         f"to judge: most findings need {PATIENCE} in a row. Record more of them."
     )
 
 
-def judged(run: Run) -> tuple[Finding, ...]:
-    """Returns what is wrong with a training, without a word if little can be told."""
-    doctor = Doctor(run.notes.get("model"))
-    for record in run.records():
-        doctor.see(record)
-    last = int(run.steps[-1]) if len(run.steps) else 0
-    doctor.note(run.notes, last)
-    directory = str(run.directory)
-    found = _with_autopsies(doctor.findings, run)
-    return tuple(replace(finding, directory=directory) for finding in found)
+def find(run: Run) -> tuple[Finding, ...]:
+    """Returns the findings of a run, as `diagnose` does, but never warns.
 
-
-def _with_autopsies(found: list[Finding], run: Run) -> list[Finding]:
-    """What was seen of a NaN while training ran, the rules may not find again.
-
-    An autopsy knows the layer and the cause; and weights that broke between two records
-    are in no record.
+    A NaN that was noticed while training ran is kept as it was reported: an autopsy
+    knows the layer and the cause, and weights that broke between two records are in
+    no record.
     """
-    told = [Finding.from_dict(kept) for kept in run.findings]
-    broken = [finding for finding in told if finding.symptom == "nonfinite"]
-    if not broken:
-        return found
-    return [*broken, *(f for f in found if f.symptom != "nonfinite")]
+    engine = RuleEngine(run.notes.get("model"))
+    for record in run.records():
+        engine.read(record)
+    engine.read_notes(run.notes, int(run.steps[-1]) if len(run.steps) else 0)
+    findings = engine.findings
+    reported = [Finding.from_dict(values) for values in run.findings]
+    broken = [finding for finding in reported if finding.symptom == "nonfinite"]
+    if broken:
+        findings = [*broken, *(f for f in findings if f.symptom != "nonfinite")]
+    directory = str(run.directory)
+    return tuple(replace(finding, directory=directory) for finding in findings)
 
 
 def nonfinite_counts(finding: Finding) -> dict[str, float | int | str]:
     """Returns the evidence of a finding of NaN that an autopsy does not replace."""
-    return {what: finding.evidence[what] for what in COUNTS if what in finding.evidence}
+    return {name: finding.evidence[name] for name in COUNTS if name in finding.evidence}
 
 
 def _of_gradients(gradients: Any) -> tuple[Finding, ...]:
     summary = gradients.summary()
-    there = [row for row in summary if row.missing is None and row.kind in KINDS]
+    present = [row for row in summary if row.missing is None]
+    ruled = [row for row in present if row.kind in KINDS]
     layout = Layout(
-        tuple(row.name for row in there),
-        tuple(row.kind for row in there),
-        tuple(row.size for row in there),
+        tuple(row.name for row in ruled),
+        tuple(row.kind for row in ruled),
+        tuple(row.size for row in ruled),
     )
-    rows = blank((len(there), len(COLUMNS)))
-    for line, row in zip(rows, there, strict=True):
-        for place, column in enumerate(COLUMNS):
-            number = getattr(row, column, None)
+    rows = blank((len(ruled), len(COLUMNS)))
+    for at, row in enumerate(ruled):
+        for column, name in enumerate(COLUMNS):
+            number = getattr(row, name, None)
             if number is not None:
-                with np.errstate(over="ignore"):
-                    line[place] = number
+                rows[at, column] = number
     frozen = {name for name, why in gradients.missing.items() if why.cause == "frozen"}
     facts = {
         "weights": {
             row.name: {
                 "shape": list(row.shape),
-                # One that is frozen is not missed.
+                # A frozen weight has no gradient, and is not missed.
                 "trainable": row.name not in frozen,
                 "watched": True,
             }
@@ -218,31 +207,29 @@ def _of_gradients(gradients: Any) -> tuple[Finding, ...]:
             if row.kind == "weight"
         }
     }
-    record = Record(0, layout, rows, None, {})
-    found = tuple(Doctor(facts, single=True).see(record))
-    return found or _not_finite([row for row in summary if row.missing is None])
+    engine = RuleEngine(facts, single=True)
+    findings = tuple(engine.read(Record(0, layout, rows, None, {})))
+    return findings or _nonfinite_anywhere(present)
 
 
-def _not_finite(rows: list[Any]) -> tuple[Finding, ...]:
-    """Sees what the rules do not look at: gradients of activations and inputs alone."""
+def _nonfinite_anywhere(rows: list[Any]) -> tuple[Finding, ...]:
+    """Finds what the rules do not look at: gradients of activations and inputs."""
     kinds = ("nan", "posinf", "neginf")
-    bad = {row.name: sum(int(getattr(row, kind)) for kind in kinds) for row in rows}
-    bad = {name: count for name, count in bad.items() if count}
+    counts = {row.name: sum(int(getattr(row, kind)) for kind in kinds) for row in rows}
+    bad = {name: count for name, count in counts.items() if count}
     if not bad:
         return ()
-    evidence: dict[str, float | int | str] = {
-        COUNTS[0]: sum(bad.values()),
-        "places concerned": f"{len(bad)} of {len(rows)}",
-    }
-    told = NonFinite()
     return (
         Finding(
-            told.symptom,
+            nonfinite.symptom,
             addresses=tuple(bad),
-            evidence=evidence,
-            healthy=told.healthy,
+            evidence={
+                COUNTS[0]: sum(bad.values()),
+                "places concerned": f"{len(bad)} of {len(rows)}",
+            },
+            healthy=nonfinite.healthy,
             confidence=0.99,
-            try_first=told.try_first,
+            try_first=nonfinite.try_first,
             measured=Measured("nonfinite_gradients", sum(bad.values()), high=0.0),
         ),
     )

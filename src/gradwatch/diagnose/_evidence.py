@@ -1,22 +1,69 @@
-"""The numbers that convicted a training, step by step and along depth."""
+"""The evidence behind a finding: numbers of the run, over steps and along depth."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..run import Run
 from ._finding import Finding
-from ._looks import sights
-from ._panels import EvidencePanel, Zones, panels_of, zones_of
+from ._rules import WINDOW, Snapshot, snapshots
+from ._rules import quantities as q
+
+Zones = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class EvidencePanel:
+    """One view of a finding.
+
+    Attributes:
+        over: The axis of its numbers: "steps", or "depth" at the step at which the
+            finding was confirmed.
+        label: The numbers, in words.
+        quantity: Computes them from a step.
+        limited: The limits of what was measured apply to them.
+        scale: "log", "share" or "linear".
+        addresses: "alone" if only those of the finding are shown; "added" if they are
+            shown also where they have no number.
+    """
+
+    over: Literal["steps", "depth"]
+    label: str
+    quantity: Callable[[Snapshot], q.Named]
+    limited: bool = True
+    scale: Literal["log", "share", "linear"] = "log"
+    addresses: Literal["ignored", "alone", "added"] = "ignored"
+
+    def zones(self, finding: Finding) -> Zones:
+        """Returns the intervals that hold no number of a healthy training."""
+        measured = finding.measured
+        if measured is None or not self.limited:
+            return ()
+        below = () if measured.low is None else ((0.0, measured.low),)
+        top = 1.0 if self.scale == "share" else math.inf
+        above = () if measured.high is None else ((measured.high, top),)
+        return (*below, *above)
+
+    def numbers(self, step: Snapshot, addresses: tuple[str, ...]) -> q.Named:
+        """Returns the numbers of a step that are shown of a finding's addresses."""
+        numbers = self.quantity(step)
+        if self.addresses == "alone":
+            return {n: v for n, v in numbers.items() if within(n, addresses)}
+        if self.addresses == "added":
+            silent = [a for a in addresses if not any(within(n, (a,)) for n in numbers)]
+            return q.in_model_order(step, numbers | dict.fromkeys(silent, math.nan))
+        return numbers
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """One thing that is seen of a finding.
+    """The numbers of one panel.
 
     Attributes:
         panel: What the numbers are.
@@ -33,39 +80,167 @@ class Evidence:
 
 
 def evidence_of(finding: Finding, run: Run) -> list[Evidence]:
-    """Returns what there is to see of a finding in its run; nothing for idle rows.
+    """Returns the numbers of a run that show a finding, by what its rule measured.
 
-    Every step is looked at as the rules looked at it: the numbers are theirs.
+    They are computed from each step as the rules read it. There are none where the
+    quantity has no course to see: rows that never moved were counted once.
     """
-    panels = panels_of(finding)
+    quantity = None if finding.measured is None else finding.measured.quantity
+    panels = PANELS.get(quantity or "", ())
     if not panels or not len(run.steps):
         return []
-    at = int(np.argmin(np.abs(run.steps - finding.step)))
-    found: list[dict[str, dict[int, float]]] = [{} for _ in panels]
-    for place, sight in enumerate(sights(run)):
-        for panel, kept in zip(panels, found, strict=True):
-            if panel.over == "steps" or place == at:
-                with np.errstate(all="ignore"):
-                    numbers = panel.look(sight)
-                for name, number in numbers.items():
-                    kept.setdefault(name, {})[place] = number
+    confirmed = int(np.argmin(np.abs(run.steps - finding.step)))
+    lines: list[dict[str, NDArray[np.float64]]] = [{} for _ in panels]
+    with np.errstate(all="ignore"):
+        for at, step in enumerate(snapshots(run)):
+            for panel, own in zip(panels, lines, strict=True):
+                if panel.over == "steps" or at == confirmed:
+                    for name, number in panel.numbers(step, finding.addresses).items():
+                        line = own.setdefault(name, np.full(len(run.steps), math.nan))
+                        line[at] = number
+    kept = {"steps": slice(None), "depth": slice(confirmed, confirmed + 1)}
     return [
         Evidence(
-            panel, zones_of(panel, finding), *_gathered(panel, kept, run.steps, at)
+            panel,
+            panel.zones(finding),
+            run.steps[kept[panel.over]],
+            {name: line[kept[panel.over]] for name, line in own.items()},
         )
-        for panel, kept in zip(panels, found, strict=True)
+        for panel, own in zip(panels, lines, strict=True)
     ]
 
 
-def _gathered(
-    panel: EvidencePanel,
-    kept: dict[str, dict[int, float]],
-    steps: NDArray[np.int64],
-    at: int,
-) -> tuple[NDArray[np.int64], dict[str, NDArray[np.float64]]]:
-    places = list(range(len(steps))) if panel.over == "steps" else [at]
-    lines = {
-        name: np.array([numbers.get(place, math.nan) for place in places])
-        for name, numbers in kept.items()
-    }
-    return steps[places], lines
+def within(name: str, addresses: Sequence[str]) -> bool:
+    """Returns whether a name is one of the addresses, or belongs to one.
+
+    A weight belongs to its layer, also where the n-th call of that is meant.
+
+    Example:
+    >>> within("dense/kernel", ("dense@2",)), within("dense_1/kernel", ("dense",))
+    (True, False)
+    """
+    layers = [address.partition("@")[0] for address in addresses]
+    calls = tuple(f"{address}@" for address in addresses)
+    below = tuple(f"{layer}/" for layer in layers)
+    return name in addresses or name.startswith(below + calls)
+
+
+def _total(
+    label: str,
+    numbers: dict[str, Callable[[Snapshot], float]],
+    limited: bool = True,
+    scale: Literal["log", "share", "linear"] = "log",
+) -> EvidencePanel:
+    """Returns a panel of numbers of the step as a whole, by what they are of."""
+
+    def quantity(step: Snapshot) -> q.Named:
+        return {name: number(step) for name, number in numbers.items()}
+
+    return EvidencePanel("steps", label, quantity, limited, scale)
+
+
+def _share(label: str, quantity: Callable[[Snapshot], q.Named]) -> EvidencePanel:
+    return EvidencePanel("steps", label, quantity, True, "share", "alone")
+
+
+def _along_depth(
+    label: str, numbers: Callable[[Snapshot], q.Named], *, forward: bool = False
+) -> tuple[EvidencePanel, ...]:
+    """Returns a trend along depth at one step; and over the steps, that it lasts."""
+    ends = "output end ÷ input end" if forward else "input end ÷ output end"
+    power = -1 if forward else 1
+
+    def trend(step: Snapshot) -> q.Named:
+        return {ends: q.input_over_output(numbers(step)) ** power}
+
+    return (
+        EvidencePanel("depth", label, numbers, limited=False),
+        EvidencePanel("steps", f"{label},\n{ends}", trend),
+    )
+
+
+_NORM = _total("norm of all gradients", {"all gradients": q.gradient_norm}, False)
+_LAYERS = EvidencePanel("depth", "norm of the gradient", q.layer_norms, False)
+_ZEROS = _share("share of zeros", q.zero_shares)
+_LOSS = _total("loss", {"loss": q.loss}, False, "linear")
+_SPREAD = EvidencePanel("depth", "spread of weights × root of inputs", q.weight_spreads)
+_RATIOS = EvidencePanel(
+    "depth", "update over weight", q.update_ratios, limited=False, addresses="added"
+)
+_BEGINNING = "over that of the beginning"
+
+PANELS: dict[str, tuple[EvidencePanel, ...]] = {
+    "kernels_along_depth": _along_depth(
+        "gradient times weight of kernels", q.kernel_sensitivity
+    ),
+    "biases_along_depth": _along_depth("gradient of biases", q.bias_gradients),
+    "activations_along_depth": _along_depth(
+        "size of the activation", q.activation_sizes, forward=True
+    ),
+    "nonfinite_gradients": (_NORM,),
+    "nonfinite_loss": (_NORM,),
+    "skipped_steps": (
+        _total(
+            "steps that loss scaling skipped",
+            {"skipped": q.skipped_share},
+            scale="share",
+        ),
+    ),
+    "missing_gradients": (_LAYERS,),
+    "zero_gradients": (_LAYERS,),
+    "dead_layer": (_LAYERS, replace(_ZEROS, limited=False)),
+    "dead_units": (_share("share of units without a gradient", q.dead_units),),
+    "gradient_left": (
+        _total(_BEGINNING, {"gradient": q.gradient_left, "loss": q.loss_left}),
+    ),
+    "gradient_growth": (
+        _total(f"gradient {_BEGINNING}", {"gradient": q.gradient_growth}),
+    ),
+    "gradient_bursts": (
+        _total("norm over the usual", {"all gradients": q.norm_over_usual}),
+    ),
+    "sequence_share": (
+        _share("share of elements that hold the gradient", q.sequence_shares),
+    ),
+    "sequence_growth": (
+        EvidencePanel(
+            "steps", "gradient before over after the layer", q.sequence_growth
+        ),
+    ),
+    "slope": (_share("mean slope over the steepest", q.slopes),),
+    "lost_gradients": (_ZEROS,),
+    "lost_updates": (replace(_ZEROS, limited=False),),
+    "clipped_length": (
+        _total("what clipping leaves of it", {"all gradients": q.left_by_clipping}),
+    ),
+    "update_ratio": (
+        _total("update over weight", {"the usual kernel": q.usual_update_ratio}),
+    ),
+    "weight_growth": (
+        _total(f"norm of the weights {_BEGINNING}", {"all weights": q.weight_growth}),
+    ),
+    "weight_spread": (_SPREAD,),
+    "equal_weights": (replace(_SPREAD, limited=False),),
+    "largest_layer": (
+        EvidencePanel(
+            "depth", "gradient over that of the second largest", q.layer_dominance
+        ),
+    ),
+    "largest_head": (
+        EvidencePanel(
+            "steps", "gradient × weight, over the quieter head", q.head_dominance
+        ),
+    ),
+    "step_agreement": (
+        _total(
+            "agreement of steps (1 is chance)",
+            {f"the last {WINDOW} steps": q.agreement},
+        ),
+    ),
+    "frozen_weights": (_RATIOS,),
+    "moving_weights": (_RATIOS,),
+    "idle_rows": (),
+    "loss": (_LOSS,),
+    "softmax_count": (_LOSS,),
+}
+"""The panels of each quantity that a rule measures."""

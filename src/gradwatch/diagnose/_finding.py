@@ -1,4 +1,4 @@
-"""What is wrong, where, since when, how it shows, and what to try first."""
+"""One thing that is wrong with a training."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from ..show import Figure, ThemeName
 
-_CERTAIN, _LIKELY = 0.95, 0.8
-
 
 @dataclass(frozen=True)
 class Finding:
@@ -40,18 +38,21 @@ class Finding:
 
     Attributes:
         symptom: Its name, as in the list of `docs/symptoms`.
-        addresses: Where, along the depth of the model; empty where it is everywhere.
+        addresses: The layers or weights concerned, along the depth of the model; empty
+            if it is all of them.
         since: The first recorded step that shows it.
-        step: The recorded step at which it was sure.
+        step: The recorded step at which it was confirmed.
+        until: The last recorded step that shows it, once several in a row have not;
+            `None` while it holds.
         evidence: The numbers that show it, by what they are.
         healthy: What these numbers would be in a healthy training.
-        confidence: How sure it is, 0 to 1.
+        confidence: From 0 to 1.
         excluded: What it might be taken for, and is not.
-        try_first: What to do.
+        try_first: What to try first.
         measured: The number on which the rule decided, with its limits: what pictures
             and JSON are made from. `None` of a finding that was made by hand.
-        directory: Of the run it was found in, if that is known; `plot` reads it. It is
-            no part of what was found: not compared, and not in `to_dict`.
+        directory: The directory of its run, if that is known; `plot` reads it. It is
+            no part of the finding: not compared, and not in `to_dict`.
     """
 
     symptom: str
@@ -65,29 +66,39 @@ class Finding:
     try_first: str = ""
     measured: Measured | None = None
     directory: str | None = field(default=None, compare=False, repr=False)
+    until: int | None = None
 
     @property
     def page(self) -> str:
-        """Where the symptom is explained."""
+        """The page that explains the symptom."""
         return f"docs/symptoms/{self.symptom}.md"
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """The part that stays the same when a finding ends."""
+        return self.symptom, self.addresses, self.since, self.step, self.measured
 
     def one_line(self) -> str:
         """Returns it in one line."""
-        where = f" at {_some(self.addresses, 2)}" if self.addresses else ""
+        until = "" if self.until is None else f" until step {self.until}"
+        where = f" at {_listed(self.addresses, 2)}" if self.addresses else ""
         return (
-            f"{self.symptom} since step {self.since}: {SYMPTOMS[self.symptom]}{where} "
-            f"({self.seen})"
+            f"{self.symptom} since step {self.since}{until}: "
+            f"{SYMPTOMS[self.symptom]}{where} ({self.seen})"
         )
 
     def __str__(self) -> str:
-        where = f" Where: {_some(self.addresses, 6)}." if self.addresses else ""
-        sure = f"Since step {self.since}, sure at step {self.step} ({self._sure()})."
-        healthy = f" Healthy: {self.healthy}." if self.healthy else ""
+        where = f" Where: {_listed(self.addresses, 6)}." if self.addresses else ""
         parts = [
             f"{SYMPTOMS[self.symptom].capitalize()} [{self.symptom}].{where}",
-            sure,
-            f"Seen: {self.seen}.{healthy}",
+            f"First seen at step {self.since}, confirmed at step {self.step} "
+            f"({100 * self.confidence:.0f} % confidence).",
         ]
+        if self.until is not None:
+            parts.append(f"Last seen at step {self.until}: recovered since.")
+        parts.append(f"Evidence: {self.seen}.")
+        if self.healthy:
+            parts.append(f"Healthy: {self.healthy}.")
         if self.excluded:
             parts.append(f"It is not: {'; '.join(self.excluded)}.")
         if self.try_first:
@@ -102,12 +113,12 @@ class Finding:
     ) -> Figure:
         """Draws the numbers that show it, over the steps or along depth.
 
-        The step at which it was sure is marked, and so is where a healthy training
-        would have none of these numbers.
+        The step at which it was confirmed is marked, and so is the range that holds
+        none of these numbers in a healthy training.
 
         Args:
-            run: The run it was found in, or its directory. Left out, the directory is
-                read from which `gradwatch.diagnose` had the run.
+            run: The run it was found in, or its directory. Default: the directory from
+                which `gradwatch.diagnose` had the run.
             theme: "light" or "dark": the page it is for.
 
         Returns:
@@ -133,22 +144,18 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns it as plain values, as JSON has them."""
-        return {
-            "symptom": self.symptom,
+        values = {name: getattr(self, name) for name in _FIELDS}
+        return values | {
             "addresses": list(self.addresses),
-            "since": self.since,
-            "step": self.step,
             "evidence": {name: _plain(v) for name, v in self.evidence.items()},
-            "healthy": self.healthy,
             "confidence": round(self.confidence, 3),
             "excluded": list(self.excluded),
-            "try_first": self.try_first,
             "measured": None if self.measured is None else self.measured.to_dict(),
         }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Finding:
-        """Returns the finding of which these are the values; others are passed over."""
+        """Returns the finding that has these values; unknown ones are ignored."""
         known = {name: values[name] for name in _FIELDS if name in values}
         for name in ("addresses", "excluded"):
             known[name] = tuple(known.get(name, ()))
@@ -160,30 +167,22 @@ class Finding:
         """Returns it as one line of JSON."""
         return json.dumps(self.to_dict())
 
-    def _sure(self) -> str:
-        if self.confidence >= _CERTAIN:
-            return "certain"
-        return "very likely" if self.confidence >= _LIKELY else "likely"
-
     @property
     def seen(self) -> str:
         """The numbers that show it, in words."""
         return ", ".join(f"{what} {_short(n)}" for what, n in self.evidence.items())
 
 
-# Whoever wrote the JSON does not choose what is read from disk.
+# Not the directory: JSON does not choose what is read from disk.
 _FIELDS = tuple(name for name in Finding.__dataclass_fields__ if name != "directory")
 
 
-def _some(addresses: tuple[str, ...], limit: int) -> str:
+def _listed(addresses: tuple[str, ...], limit: int) -> str:
     if len(addresses) == 1:
         return repr(addresses[0])
     shown = quoted(addresses, limit)
-    return shown if len(addresses) <= limit else f"{shown} ({_count(addresses)})"
-
-
-def _count(addresses: tuple[str, ...]) -> str:
-    return counted(len(addresses), "place")
+    count = counted(len(addresses), "place")
+    return shown if len(addresses) <= limit else f"{shown} ({count})"
 
 
 def _short(number: float | str) -> str:
@@ -195,7 +194,7 @@ def _short(number: float | str) -> str:
 
 
 def _plain(number: Any) -> Any:
-    """JSON knows no NaN and no infinity: they become words."""
+    """Returns a number as JSON has it: NaN and infinity become words."""
     if isinstance(number, str):
         return number
     value = float(number)

@@ -32,14 +32,27 @@ class FindingHandler:
         self.findings: list[Finding] = []
         self._on_finding = on_finding
         self._new: list[Finding] = []
+        self._begins = 0  # index of the first finding of this training
 
     @property
     def ends(self) -> bool:
         """True if a finding ends the training."""
         return self._on_finding in ("stop", "raise")
 
+    def begin(self) -> None:
+        """Begins with another training: a finding that it repeats is a new one."""
+        self._begins = len(self.findings)
+
     def add(self, finding: Finding) -> None:
-        """Keeps a finding until it is acted on."""
+        """Keeps a finding until it is acted on.
+
+        One that was kept before comes again when it has ended: it takes the place of
+        the first, and is not acted on again.
+        """
+        for index in range(self._begins, len(self.findings)):
+            if self.findings[index].identity == finding.identity:
+                self.findings[index] = finding
+                return
         self.findings.append(finding)
         if self._on_finding is not None:
             self._new.append(finding)

@@ -145,6 +145,7 @@ class Recorder:
     ) -> None:
         """Opens the run, and notes what a diagnosis has to know of the model."""
         self.held = None
+        self._findings.begin()
         writer = RunWriter(self.directory, self._curves_every)
         writer.note("run", dict(info))
         self._sinks.start(dict(info))

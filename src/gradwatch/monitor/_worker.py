@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..diagnose import Doctor, Finding
+from ..diagnose import Finding, RuleEngine
 from ..run import Record, RunWriter
 from ._assemble import Assembler, Labels
 from ._failsafe import caught
@@ -190,7 +190,7 @@ class RunKeeper:
         holds_nonfinite: bool,
     ) -> None:
         self._writer = writer
-        self._doctor = Doctor(facts)
+        self._rules = RuleEngine(facts)
         self._holds_nonfinite = holds_nonfinite
         self._assembler = Assembler()
 
@@ -207,7 +207,7 @@ class RunKeeper:
         if record is None:
             return None, []
         self._writer.write(record)
-        findings = self._doctor.see(record)
+        findings = self._rules.read(record)
         self.add([f for f in findings if not self.holds(f)])
         return record, findings
 
@@ -239,7 +239,7 @@ class RunKeeper:
             if moved:
                 self._writer.note("rows", moved)
             if moved is not None:
-                findings = self._doctor.note({"rows": moved}, step)
+                findings = self._rules.read_notes({"rows": moved}, step)
                 self.add(findings)
             self._writer.note("overhead", overhead)
         finally:

@@ -24,6 +24,9 @@ _LEAST, _MOST = 16, 1024  # steps
 _AT = {name: index for index, name in enumerate(COLUMNS)}
 _BAD = [_AT[name] for name in ("nan", "posinf", "neginf")]
 
+_IDENTITY = ("symptom", "addresses", "since", "step", "measured")
+"""What two reports of one finding have in common."""
+
 Rows = tuple[NDArray[np.int_], NDArray[np.int_]] | tuple[None, None]
 """Indices among the names of a kind, and the rows of a chunk that go there."""
 
@@ -184,8 +187,12 @@ class Store:
         self.version += 1
 
     def add_finding(self, step: int, finding: dict[str, Any]) -> None:
-        """Adds a finding that was made at a step."""
-        self._findings.append((step, {"step": step, **finding}))
+        """Adds a finding that was made at a step; one that has ended is replaced."""
+        new = {"step": step, **finding}
+        own = [new.get(key) for key in _IDENTITY]
+        known = [[kept.get(key) for key in _IDENTITY] for kept in self.findings]
+        at = known.index(own) if own in known else len(known)
+        self._findings[at : at + 1] = [(step, new)]
         self.version += 1
 
     def note(self, key: str, facts: dict[str, Any]) -> None:

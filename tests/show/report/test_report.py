@@ -163,7 +163,7 @@ def test_markdown_is_short_and_nothing_in_it_is_html(run, well):
     text = report([run, well], "md")
     assert "## `sick`: 1 finding\n" in text
     assert "1. **Gradients are not finite** (`nonfinite`), since step 4" in text
-    assert "   - Seen: elements 2, share 0.333\n" in text
+    assert "   - Evidence: elements 2, share 0.333\n" in text
     assert "   - Try first: Call `gradwatch.autopsy(model, x, y)`.\n" in text
     assert "Nothing was found to be wrong." in text
     assert "2.0 % of the training time" in text

@@ -10,7 +10,7 @@ import pytest
 import gradwatch as gw
 from gradwatch import GradwatchError
 from gradwatch.diagnose import SYMPTOMS, Finding, Measured, evidence_of
-from gradwatch.diagnose._panels import PANELS
+from gradwatch.diagnose._evidence import PANELS
 
 from .conftest import weights, write
 

@@ -1,34 +1,38 @@
-"""The rules: what is seen of a training, step by step, and the signs of a symptom."""
+"""The rules: each reads a recorded step and yields the signs of one symptom."""
 
-from ._agree import agree as agree
-from ._along_depth import DominatingHead as DominatingHead
-from ._along_depth import DominatingLayer as DominatingLayer
-from ._along_depth import Exploding as Exploding
-from ._along_depth import Vanishing as Vanishing
-from ._beginnings import Frozen as Frozen
-from ._beginnings import Initialisation as Initialisation
-from ._beginnings import NotFrozen as NotFrozen
-from ._beginnings import Saturated as Saturated
+from . import _quantities as quantities
 from ._broken import COUNTS as COUNTS
-from ._broken import DeadLayer as DeadLayer
-from ._broken import DeadUnits as DeadUnits
-from ._broken import NonFinite as NonFinite
-from ._broken import Unreached as Unreached
-from ._chart import Chart as Chart
-from ._chart import Facts as Facts
-from ._in_time import ExplodingTime as ExplodingTime
-from ._in_time import Fading as Fading
-from ._in_time import Growing as Growing
-from ._in_time import Noise as Noise
-from ._in_time import StuckLoss as StuckLoss
-from ._in_time import VanishingTime as VanishingTime
-from ._rule import NOT as NOT
+from ._broken import dead_layer, dead_units, unreached
+from ._broken import nonfinite as nonfinite
+from ._depth import dominating_head, dominating_layer, exploding, vanishing
+from ._rule import EXCLUSIONS as EXCLUSIONS
 from ._rule import PATIENCE as PATIENCE
 from ._rule import Rule as Rule
 from ._rule import Sign as Sign
-from ._sight import Past as Past
-from ._sight import Sight as Sight
-from ._updates import Clipping as Clipping
-from ._updates import LargeUpdates as LargeUpdates
-from ._updates import SmallUpdates as SmallUpdates
-from ._updates import Underflow as Underflow
+from ._rule import confidence as confidence
+from ._setup import frozen as frozen
+from ._setup import initialisation, not_frozen, saturated
+from ._snapshot import WINDOW as WINDOW
+from ._snapshot import History as History
+from ._snapshot import Snapshot as Snapshot
+from ._snapshot import snapshots as snapshots
+from ._time import (
+    exploding_time,
+    fading,
+    growing,
+    noise,
+    stuck_loss,
+    vanishing_time,
+)
+from ._updates import clipping, large_updates, small_updates, underflow
+
+RULES: tuple[Rule, ...] = (
+    *(nonfinite, unreached, dead_layer, dead_units),
+    *(vanishing, vanishing_time, fading, exploding, exploding_time, growing),
+    *(saturated, underflow, clipping, small_updates, large_updates),
+    *(initialisation, dominating_layer, dominating_head, noise, frozen, not_frozen),
+    stuck_loss,  # the last: it speaks only if nothing else was found
+)
+"""The rules in the order in which they are asked."""
+
+__all__ = ["quantities"]

@@ -1,264 +1,222 @@
-"""Rules for what is not finite, not there, or dead."""
+"""Rules for gradients that are not finite, missing or dead."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._measured import Measured
-from ._rule import Rule, Sign
-from ._sight import Sight
+from ._quantities import SKIPS, skipped_share
+from ._rule import Sign, rule
+from ._snapshot import EARLY, Snapshot
 from ._updates import lost_in_half
 
 _HALF, _MOST = 0.5, 0.8
 _STEADY, _SAME = 0.1, 0.02
-_MANY = 20
 _ALL = 1.0 - 1e-9
 COUNTS = ("gradients not finite", "weights concerned")
-"""The evidence of `NonFinite` that an autopsy does not replace."""
+"""The evidence of `nonfinite` that an autopsy does not replace."""
 
 
-@dataclass
-class NonFinite(Rule):
-    """A gradient is NaN or infinite."""
-
-    symptom: str = "nonfinite"
-    healthy: str = "none"
-    try_first: str = (
-        "Run `gradwatch.autopsy(model, x, y)` on this batch: it names the first layer "
-        "and the likely operation."
-    )
-    excludes: tuple[str, ...] = ("skipped",)
-    single: bool = True
-
-    def look(self, sight: Sight) -> Iterator[Sign]:
-        """Sees the first one; and loss scaling that skips nearly every step."""
-        if sight.skipped:
-            yield from self._skips(sight)
-            return
-        bad = sight.nonfinite > 0
-        count = float(sight.nonfinite.sum())
-        if count:
-            yield Sign(
-                Measured("nonfinite_gradients", count, high=0.0),
-                {
-                    COUNTS[0]: int(count),
-                    COUNTS[1]: f"{int(bad.sum())} of {len(bad)}",
-                    "direction": _direction(sight, bad),
-                },
-                _first(sight, bad),
-                confidence=0.99,
-                certain=True,
-            )
-        elif sight.past.loss.became_nonfinite is not None:
-            yield Sign(
-                Measured("nonfinite_loss", 1, high=0.0),
-                {"the loss": "not finite, with finite gradients"},
-                confidence=0.99,
-                certain=True,
-            )
-
-    def _skips(self, sight: Sight) -> Iterator[Sign]:
-        skipped = sight.past.last("skipped", _MANY)
-        if len(skipped) == _MANY and skipped.mean() > _HALF:
-            share = float(skipped.mean())
+@rule(
+    "nonfinite",
+    healthy="none",
+    try_first="Run `gradwatch.autopsy(model, x, y)` on this batch: it names the first "
+    "layer and the likely operation.",
+    excludes=("skipped",),
+    single=True,
+)
+def nonfinite(step: Snapshot) -> Iterator[Sign]:
+    """A gradient is NaN or infinite, or loss scaling skips nearly every step."""
+    bad, count = step.nonfinite > 0, float(step.nonfinite.sum())
+    if step.skipped:
+        share = skipped_share(step)
+        if len(step.history.newest("skipped", SKIPS)) == SKIPS and share > _HALF:
             yield Sign(
                 Measured("skipped_steps", share, high=_HALF),
-                {"steps that loss scaling skipped": share},
-                healthy="one in a thousand, after the first dozen",
+                "steps that loss scaling skipped",
                 key="skips",
+                confidence=0.9,
+                healthy="one in a thousand, after the first dozen",
                 certain=True,
             )
+    elif count:
+        yield Sign(
+            Measured("nonfinite_gradients", count, high=0.0),
+            {
+                COUNTS[0]: int(count),
+                COUNTS[1]: f"{int(bad.sum())} of {len(bad)}",
+                "direction": _direction(step, bad),
+            },
+            _first(step, bad),
+            confidence=0.99,
+            certain=True,
+        )
+    elif step.history.loss.was_nonfinite:
+        yield Sign(
+            Measured("nonfinite_loss", 1, high=0.0),
+            {"the loss": "not finite, with finite gradients"},
+            confidence=0.99,
+            certain=True,
+        )
 
 
-def _direction(sight: Sight, bad: NDArray[np.bool_]) -> str:
-    """Where all are bad the loss was; where the last are fine, the way back broke."""
-    if (sight.values.nonfinite > 0).any():
+def _direction(step: Snapshot, bad: NDArray[np.bool_]) -> str:
+    """Returns "backward" if some gradients are fine: then the way back broke."""
+    if (step.activations.nonfinite > 0).any():
         return "forward"
-    if not bad[np.flatnonzero(sight.chart.kernels)].all() and not bad.all():
+    if not bad[step.parameters.kernels].all() and not bad.all():
         return "backward"
     return "forward (the loss itself), or at the very start of the way back"
 
 
-def _first(sight: Sight, bad: NDArray[np.bool_]) -> tuple[str, ...]:
-    values = sight.values
-    for name, count in zip(values.names, values.nonfinite, strict=True):
+def _first(step: Snapshot, bad: NDArray[np.bool_]) -> tuple[str, ...]:
+    activations = step.activations
+    for name, count in zip(activations.names, activations.nonfinite, strict=True):
         if count > 0:
             return (name,)
-    layers = sight.chart.layers_of(bad)
     # The way back goes from the output to the input: the last of them broke first.
-    return layers[-1:] if not bad.all() else ()
+    return () if bad.all() else step.parameters.layers_of(bad)[-1:]
 
 
-@dataclass
-class Unreached(Rule):
+@rule(
+    "unreached",
+    healthy="every trainable weight has a gradient",
+    try_first="Run `gradwatch.why_none(model, x, y, address)`: it names the link that "
+    "is cut (a `stop_gradient`, an argmax or rounding, an output that no loss uses).",
+    patience=3,
+    single=True,
+)
+def unreached(step: Snapshot) -> Iterator[Sign]:
     """A weight gets no gradient at all, from the first step on."""
-
-    symptom: str = "unreached"
-    healthy: str = "every trainable weight has a gradient"
-    try_first: str = (
-        "Run `gradwatch.why_none(model, x, y, address)`: it names the link that is cut "
-        "(a `stop_gradient`, an argmax or rounding, an output that no loss uses)."
-    )
-    excludes: tuple[str, ...] = ()
-    patience: int = 3
-    single: bool = True
-
-    def look(self, sight: Sight) -> Iterator[Sign]:
-        """Sees trainable weights without a line, and layers whose lines are zero."""
-        absent = sight.chart.absent
-        if absent:
-            yield Sign(
-                Measured("missing_gradients", len(absent), high=0.0),
-                {"weights without a gradient": len(absent)},
-                tuple(dict.fromkeys(sight.chart.layer_of(name) for name in absent)),
-                key="absent",
-                confidence=0.99,
-            )
-        zero, dead = silent(sight)
-        # One that had a gradient before has lost it, and is not cut off.
-        reached = set(sight.chart.layers_of(sight.reached))
-        cut = [
-            layer
-            for layer in zero
-            if layer not in dead and layer not in reached
-            if not _behind_one_hot(layer, reached)
-        ]
-        if cut and not _zero_weights(sight) and not lost_in_half(sight).any():
-            yield Sign(
-                Measured("zero_gradients", len(cut), high=0.0),
-                {"layers with gradients of exact zeros only": len(cut)},
-                tuple(cut),
-                key="zero",
-                confidence=0.9,
-            )
+    parameters = step.parameters
+    if parameters.missing:
+        yield Sign(
+            Measured("missing_gradients", len(parameters.missing), high=0.0),
+            "weights without a gradient",
+            tuple(dict.fromkeys(map(parameters.layer_of, parameters.missing))),
+            key="absent",
+            confidence=0.99,
+        )
+    zero, dead = _silent(step)
+    # One that had a gradient before has lost it, and is not cut off.
+    reached = step.history.reached
+    arrived = set() if reached is None else set(parameters.layers_of(reached))
+    cut = [
+        layer
+        for layer in zero
+        if layer not in dead and layer not in arrived
+        if not _before_one_hot(layer, arrived)
+    ]
+    if cut and not _has_zero_kernels(step) and not lost_in_half(step).any():
+        yield Sign(
+            Measured("zero_gradients", len(cut), high=0.0),
+            "layers with gradients of exact zeros only",
+            tuple(cut),
+            key="zero",
+            confidence=0.9,
+        )
 
 
-def _behind_one_hot(layer: str, reached: set[str]) -> bool:
-    """Whether it is the query or key of an attention whose values have a gradient.
+def _before_one_hot(layer: str, arrived: set[str]) -> bool:
+    """True for the query or key of an attention whose values have a gradient.
 
     Scores so large that their softmax is one-hot have none; nothing is cut there.
     """
     attention, _, own = layer.rpartition("/")
-    return own in ("query", "key") and f"{attention}/value" in reached
+    return own in ("query", "key") and f"{attention}/value" in arrived
 
 
-def silent(sight: Sight) -> tuple[list[str], list[str]]:
+def _silent(step: Snapshot) -> tuple[list[str], list[str]]:
     """Returns layers all of whose gradients are zero, and those of them that are dead.
 
     A dead layer gives zeros: the layer after it then gets a gradient for its bias but
     none for its kernel, which is multiplied with them. After a cut it gets both.
     """
-    chart = sight.chart
-    nothing = sight.g == 0
+    parameters, nothing = step.parameters, step.norm == 0
     # Zeros beside a NaN tell nothing: on some processors the slope of ReLU there is 0.
-    if not nothing.any() or (sight.nonfinite > 0).any():
+    if not nothing.any() or (step.nonfinite > 0).any():
         return [], []
-    whole = np.bincount(chart.owners, ~nothing) == 0
-    order = list(dict.fromkeys(chart.layers))
-    zero = [order[number] for number in np.flatnonzero(whole)]
-    if not zero or whole.all():
+    silent = np.bincount(parameters.layer_numbers, ~nothing) == 0
+    zero = [parameters.layer_order[number] for number in np.flatnonzero(silent)]
+    if not zero or silent[-1]:
         return zero, []
-    # The first layer after them that has some gradient:
-    after = int(np.flatnonzero(whole)[-1]) + 1
-    if after == len(order):
-        return zero, []
-    kernels = (chart.owners == after) & chart.kernels
-    starved = bool(kernels.any() and nothing[kernels].all())
+    # The first layer after them, which has some gradient:
+    after = parameters.layer_numbers == int(np.flatnonzero(silent)[-1]) + 1
+    kernels = after & parameters.kernels
+    starved = kernels.any() and nothing[kernels].all()
     return zero, (zero if starved else [])
 
 
-def _zero_weights(sight: Sight) -> bool:
-    """Whether kernels are zero themselves, through which nothing goes."""
-    return bool((sight.w[sight.chart.kernels] == 0).any())
+def _has_zero_kernels(step: Snapshot) -> bool:
+    """Returns whether a kernel is zero itself: no gradient gets through it."""
+    return bool((step.weight_norm[step.parameters.kernels] == 0).any())
 
 
-@dataclass
-class DeadLayer(Rule):
-    """No unit of a layer is active for any example."""
-
-    symptom: str = "dead-layer"
-    healthy: str = "each layer has gradients that are not zero"
-    try_first: str = (
-        "Lower the learning rate, start biases at zero or slightly above, and use a "
-        "leaky ReLU or GELU."
+@rule(
+    "dead-layer",
+    healthy="each layer has gradients that are not zero",
+    try_first="Lower the learning rate, start biases at zero or slightly above, and "
+    "use a leaky ReLU or GELU.",
+    excludes=("converged",),
+    single=True,
+)
+def dead_layer(step: Snapshot) -> Iterator[Sign]:
+    """No unit of a layer is active for any example: the kernel after it starves."""
+    _, dead = _silent(step)
+    if not dead or _has_zero_kernels(step):
+        return
+    # Layers after the first dead one give zeros as well if their biases are zero. Where
+    # activations are watched they tell the first; of gradients, the last is known.
+    values = zip(step.activations.names, step.activations.zeros >= _ALL, strict=True)
+    layers = [name.partition("@")[0] for name, all_zero in values if all_zero]
+    first = next((layer for layer in layers if layer in dead), dead[-1])
+    yield Sign(
+        Measured("dead_layer", 1.0),
+        "share of zeros in their gradients",
+        (first,),
+        confidence=0.95,
     )
-    excludes: tuple[str, ...] = ("converged",)
-    single: bool = True
-
-    def look(self, sight: Sight) -> Iterator[Sign]:
-        """Sees layers behind which the kernel starves."""
-        _, dead = silent(sight)
-        if dead and not _zero_weights(sight):
-            yield Sign(
-                Measured("dead_layer", 1.0),
-                {"share of zeros in their gradients": 1.0},
-                _origin(sight, dead),
-                confidence=0.95,
-            )
 
 
-def _origin(sight: Sight, dead: list[str]) -> tuple[str, ...]:
-    """The first layer that gives nothing but zeros, where activations tell.
+def _like_one_example(step: Snapshot) -> NDArray[np.bool_]:
+    """Returns biases as many of whose gradients are zero as of their layer's outputs.
 
-    Layers after it give zeros as well if their biases are zero: of gradients alone, the
-    last of them is known.
-    """
-    values = sight.values
-    silent = zip(values.names, values.zeros >= _ALL, strict=True)
-    for name, nothing in silent:
-        layer = name.partition("@")[0]
-        if nothing and layer in dead:
-            return (layer,)
-    return tuple(dead[-1:])
-
-
-def _single(sight: Sight) -> NDArray[np.bool_]:
-    """Biases as many of whose gradients are zero as of their layer's outputs.
-
-    So it is if a step has one example: then a unit that is silent has no gradient, and
+    That is the case if a step has one example: a silent unit then has no gradient, and
     may have one at the next step.
     """
-    zeros = {
-        name.partition("@")[0]: share
-        for name, share in zip(sight.values.names, sight.values.zeros, strict=True)
-    }
-    outputs = np.array([zeros.get(layer, np.nan) for layer in sight.chart.layers])
-    return np.asarray(np.abs(outputs - sight.zeros) < _SAME, bool)
+    values = zip(step.activations.names, step.activations.zeros, strict=True)
+    zeros = {name.partition("@")[0]: share for name, share in values}
+    outputs = np.array([zeros.get(layer, np.nan) for layer in step.parameters.layers])
+    return np.asarray(np.abs(outputs - step.zeros) < _SAME, bool)
 
 
-@dataclass
-class DeadUnits(Rule):
-    """Units of a rectifier are not active for any example of a batch."""
-
-    symptom: str = "dead-units"
-    healthy: str = "a few per cent"
-    try_first: str = (
-        "Lower the learning rate, start biases at zero or slightly above, scale the "
-        "inputs, or use a leaky ReLU or GELU."
-    )
-    excludes: tuple[str, ...] = ("frozen",)
-    single: bool = True
-
-    def look(self, sight: Sight) -> Iterator[Sign]:
-        """Sees biases half of which have no gradient, step after step."""
-        chart = sight.chart
-        units = chart.rectified & chart.shifts & ~chart.half
-        some = units & (sight.zeros >= _HALF) & (sight.zeros < _ALL)
-        if some.any():
-            # With a few examples a step, other units are silent each time.
-            recent = np.array(sight.past.zeros)
-            low, high = recent.min(axis=0), recent.max(axis=0)
-            some &= ((high - low <= _STEADY) & ~_single(sight)) | (low >= _MOST)
-        for line in np.flatnonzero(some):
-            share = float(sight.zeros[line])
-            yield Sign(
-                Measured("dead_units", share, high=_HALF),
-                {"share of units without a gradient": share},
-                (chart.layers[line],),
-                key=chart.layers[line],
-                confidence=0.9,
-            )
+@rule(
+    "dead-units",
+    healthy="a few per cent",
+    try_first="Lower the learning rate, start biases at zero or slightly above, scale "
+    "the inputs, or use a leaky ReLU or GELU.",
+    excludes=("frozen",),
+    single=True,
+)
+def dead_units(step: Snapshot) -> Iterator[Sign]:
+    """Half of the units of a rectifier or more have no gradient, step after step."""
+    parameters = step.parameters
+    units = parameters.rectified & parameters.biases & ~parameters.in_float16
+    dead = units & (step.zeros >= _HALF) & (step.zeros < _ALL)
+    if dead.any():
+        # With a few examples a step, other units are silent each time.
+        recent = step.history.window("zeros", EARLY)
+        low, high = recent.min(axis=0), recent.max(axis=0)
+        steady = (high - low <= _STEADY) & ~_like_one_example(step)
+        dead &= steady | (low >= _MOST)
+    for row in np.flatnonzero(dead):
+        yield Sign(
+            Measured("dead_units", float(step.zeros[row]), high=_HALF),
+            "share of units without a gradient",
+            (parameters.layers[row],),
+            key=parameters.layers[row],
+            confidence=0.9,
+        )

@@ -1,4 +1,4 @@
-"""Whether the loss falls, told from what it was at recorded steps."""
+"""The course of the loss: does it fall, stay or rise?"""
 
 from __future__ import annotations
 
@@ -17,37 +17,32 @@ _LITTLE, _FLAT, _CLEAR = 0.3, 0.03, 3.0
 _HALVED = math.log(2.0)
 
 
-class Loss:
+class LossHistory:
     """The losses seen so far; when there are many, neighbours are averaged."""
 
     def __init__(self) -> None:
-        self.steps: list[int] = []
         self.seen: list[float] = []
-        self.became_nonfinite: int | None = None
-        """The step at which it was not finite for the first time."""
+        self.was_nonfinite = False
         self._known: tuple[float, float, float] | None = None
         self._whole = True  # until neighbours are averaged
 
-    def add(self, step: int, loss: float | None) -> None:
-        """Takes the loss of a step, or of the steps since the one before."""
+    def add(self, loss: float | None) -> None:
+        """Adds the loss of a step, or the mean since the record before it."""
         if loss is None:
             return
         if not math.isfinite(loss):
-            if self.became_nonfinite is None:
-                self.became_nonfinite = step
+            self.was_nonfinite = True
             return
         self._known = None
-        self.steps.append(step)
         self.seen.append(float(loss))
         if len(self.seen) > _KEPT:
             self._whole = False
             pairs = np.array(self.seen[:_KEPT]).reshape(-1, 2)
             self.seen = [*pairs.mean(axis=1).tolist(), *self.seen[_KEPT:]]
-            self.steps = [*self.steps[1:_KEPT:2], *self.steps[_KEPT:]]
 
     @property
     def known(self) -> bool:
-        """Whether there are enough of them to say anything."""
+        """True if there are enough of them to say anything."""
         return len(self.seen) >= _ENOUGH
 
     @property
@@ -62,21 +57,21 @@ class Loss:
 
     @property
     def drop(self) -> float:
-        """By which share of itself it has fallen; negative where it has risen."""
+        """The share of itself by which it has fallen; negative if it has risen."""
         return (self.first - self.recent) / max(abs(self.first), 1e-30)
 
     @property
     def falls(self) -> bool:
-        """Whether it falls, by more than its own scatter."""
+        """True if it falls by more than its own scatter."""
         return self._is_clear() and self.drop > _VISIBLE
 
     def _is_clear(self) -> bool:
-        """Whether what it fell by is more than its scatter makes of nothing."""
+        """Returns whether it fell by more than its scatter makes of nothing."""
         return self.first - self.recent > _SIGNIFICANT * self._ends()[2]
 
     @property
     def stays(self) -> bool:
-        """Whether enough is known to say that it gets nowhere.
+        """True if enough is known to say that it gets nowhere.
 
         It does not fall; or it fell a little at first, and no more.
         """
@@ -86,7 +81,7 @@ class Loss:
 
     @property
     def idle(self) -> bool:
-        """Whether it is sure that nothing comes of the training.
+        """True if it is certain that the training comes to nothing.
 
         A loss that does not fall by more than its scatter may do so all the same, as at
         the slow beginning of many a good training: neither its ends nor its trend may
@@ -113,7 +108,7 @@ class Loss:
         return losses
 
     def _is_flat(self) -> bool:
-        """Whether the last quarter is as the second one was."""
+        """Returns whether the last quarter is like the second one."""
         if len(self.seen) < _PLENTY:
             return False
         half, quarter = len(self.seen) // 2, len(self.seen) // 4
@@ -126,13 +121,13 @@ class Loss:
 
     @property
     def scatter(self) -> float:
-        """How far the losses of the second half lie apart, over their mean."""
+        """The standard deviation of the second half over its mean."""
         half = np.array(self.seen[len(self.seen) // 2 :])
         return float(half.std()) / max(abs(float(half.mean())), 1e-30)
 
     @property
     def learnt(self) -> bool:
-        """Whether much of it is gone, and not by chance."""
+        """True if much of it is gone, and not by chance."""
         if not self.known:
             return False
         length = self._length()
@@ -149,14 +144,14 @@ class Loss:
         return min(self.seen) < 0
 
     def _fell_at_once(self) -> bool:
-        """Whether the beginning was over within a few steps, as where it falls fast."""
+        """Returns whether most of it was gone within the first few steps."""
         start = float(np.mean(self.seen[:2]))
         fell = start - self.recent
         plain = fell > _REACHED * abs(start) and fell > _PLAIN * self._ends()[2]
         return plain and (self._is_signed() or self._is_gone(2, _CLEAR))
 
     def _is_gone(self, first: int, times: float) -> bool:
-        """Whether the first losses stand out from the last, and not by their scatter.
+        """Returns whether the first losses stand out from the last beyond scatter.
 
         By their logarithms: a few examples a step make losses that scatter by factors,
         and of those two are often twice as large as the rest.
@@ -170,16 +165,16 @@ class Loss:
 
     @property
     def rises(self) -> bool:
-        """Whether it is no better than at the beginning, or not finite."""
-        return self.became_nonfinite is not None or (self.known and self.drop <= 0)
+        """True if it is no better than at the beginning, or not finite."""
+        return self.was_nonfinite or (self.known and self.drop <= 0)
 
     def _length(self) -> int:
-        """How many losses are a beginning, and how many an end."""
+        """Returns the number of losses that make a beginning, and an end."""
         count = len(self.seen)
         return max(1, min(count // 2, max(3, count // 4)))
 
     def _ends(self) -> tuple[float, float, float]:
-        """The loss at the beginning, now, and how far chance sets them apart."""
+        """Returns the loss at the beginning, now, and the chance between them."""
         if self._known is None:
             if not self.seen:
                 return math.nan, math.nan, math.nan

@@ -1,120 +1,134 @@
-"""What a rule is: it looks at a step and says which signs it sees."""
+"""A rule reads a step and yields the signs of its symptom."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from .._measured import Measured
-from ._sight import Sight
+from ._snapshot import Snapshot
 
 PATIENCE = 5
-"""So many recorded steps in a row must show a sign before it is a finding."""
+"""Number of recorded steps in a row that must show a sign to make it a finding."""
 
 
 @dataclass(frozen=True)
 class Sign:
-    """What one step shows.
+    """A sign of a symptom at one step.
 
     Attributes:
         measured: The number on which the rule decided, and its limits.
-        evidence: The numbers, by what they are.
-        addresses: Where.
+        evidence: Numbers by what they are; or the words for what was measured, if that
+            is the only one.
+        addresses: The layers or weights concerned.
         key: Tells apart what is found independently, such as one layer and another.
-        confidence: How sure it is, if it lasts.
-        healthy: What the numbers would be; default: the rule's.
-        try_first: What to do; default: the rule's.
-        certain: Whether one step is enough.
+        confidence: From 0 to 1; default: by how far the value is beyond its limit.
+        healthy: What is healthy; default: the rule's.
+        try_first: What to try first; default: the rule's.
+        certain: One step is enough.
     """
 
     measured: Measured
-    evidence: Mapping[str, float | int | str]
+    evidence: str | Mapping[str, float | int | str]
     addresses: tuple[str, ...] = ()
     key: str = ""
-    confidence: float = 0.9
+    confidence: float | None = None
     healthy: str | None = None
     try_first: str | None = None
     certain: bool = False
 
 
-@dataclass
+Look = Callable[[Snapshot], Iterator[Sign]]
+
+
+@dataclass(frozen=True)
 class Rule:
-    """Looks for one symptom.
+    """A function that looks for one symptom, and what is said of it.
 
     Attributes:
         symptom: Its name.
+        look: Yields the signs that a step shows.
         healthy: What a healthy training shows.
-        try_first: What to do about it.
-        excludes: What it might be taken for: names of `NOT`, which are tried.
-        follows: Symptoms that bring this one about: where one of them was found, it is
-            no finding of its own.
-        patience: How many recorded steps in a row must show it.
-        single: Whether one step alone can show it (there is no course of time).
+        try_first: What to try first.
+        excludes: Names of `EXCLUSIONS`: what the symptom might be taken for.
+        explained_by: Symptoms that bring this one about: where one of them was found,
+            it is no finding of its own.
+        patience: Number of recorded steps in a row that must show it.
+        single: One step alone can show it, without those before it.
+        at_start: It is looked for at the first step only, and has no end.
     """
 
-    symptom: str = ""
-    healthy: str = ""
-    try_first: str = ""
+    symptom: str
+    look: Look
+    healthy: str
+    try_first: str
     excludes: tuple[str, ...] = ()
-    follows: frozenset[str] = frozenset()
+    explained_by: tuple[str, ...] = ()
     patience: int = PATIENCE
     single: bool = False
-
-    def look(self, sight: Sight) -> Iterator[Sign]:
-        """Yields what this step shows."""
-        raise NotImplementedError
+    at_start: bool = False
 
 
-def sure(decades: float) -> float:
-    """Returns how sure a rule is that sees its limit exceeded by so many decades."""
-    return float(np.clip(0.75 + 0.2 * decades, 0.0, 0.99))
+def rule(symptom: str, **options: Any) -> Callable[[Look], Rule]:
+    """Makes a rule of the function that looks for its symptom."""
+    return lambda look: Rule(symptom, look, **options)
 
 
-def decades(number: float) -> float:
-    """Returns log10, of what is zero the lowest there is."""
-    return math.log10(number) if number > 0 else -45.0
+def confidence(measured: Measured) -> float:
+    """Returns how sure a rule is, by the decades between a value and its limit."""
+    value, beyond = measured.value or 0.0, -math.inf
+    if measured.high is not None:
+        beyond = _decades(value / measured.high)
+    if measured.low is not None:
+        beyond = max(beyond, _decades(measured.low / value) if value else math.inf)
+    return float(np.clip(0.75 + 0.2 * beyond, 0.0, 0.99))
 
 
-def _frozen(sight: Sight) -> str | None:
-    moved = np.nan_to_num(sight.u) > 0
+def _decades(ratio: float) -> float:
+    return math.log10(ratio) if ratio > 0 else -math.inf
+
+
+def _frozen(step: Snapshot) -> str | None:
+    moved = np.nan_to_num(step.update_norm) > 0
     return "frozen (the weights move)" if moved.any() else None
 
 
-def _clipped(sight: Sight) -> str | None:
-    seen = sight.past.updates("clipped")
-    if len(seen) and not seen.any():
+def _clipped(step: Snapshot) -> str | None:
+    clipped = step.history.newest("clipped", updates=True)
+    if len(clipped) and not clipped.any():
         return "clipped (no update was)"
     return None
 
 
-def _converged(sight: Sight) -> str | None:
-    loss = sight.past.loss
+def _converged(step: Snapshot) -> str | None:
+    loss = step.history.loss
     if loss.known and not loss.learnt:
         return f"converged (the loss went from {loss.first:.3g} to {loss.recent:.3g})"
     return None
 
 
-def _warm(sight: Sight) -> str | None:
-    rates = sight.past.last("learning_rate", 8)
+def _warm_up(step: Snapshot) -> str | None:
+    rates = step.history.newest("learning_rate", 8)
     if len(rates) > 1 and rates[-1] <= rates[0]:
         return "a warm-up (the learning rate does not rise)"
     return None
 
 
-def _skipped(sight: Sight) -> str | None:
-    if "skipped" in sight.totals and not sight.skipped:
+def _skipped(step: Snapshot) -> str | None:
+    if "skipped" in step.totals and not step.skipped:
         return "a step that loss scaling skipped"
     return None
 
 
-NOT = {
+EXCLUSIONS = {
     "frozen": _frozen,
     "clipped": _clipped,
     "converged": _converged,
-    "warm-up": _warm,
+    "warm-up": _warm_up,
     "skipped": _skipped,
 }
-"""What a symptom might be taken for: says why it is not, or nothing."""
+"""Conditions that a symptom is mistaken for: each says why it is not that, or None."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...diagnose import Finding, judged
+from ...diagnose import Finding, find
 from ...run import Run, Series
 from ._print import printed, rendered
 
@@ -203,5 +203,5 @@ def _findings(a: Run, b: Run) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]
 
 
 def _found(run: Run) -> dict[tuple[str, tuple[str, ...]], Finding]:
-    found = [Finding.from_dict(values) for values in run.findings] or judged(run)
+    found = [Finding.from_dict(values) for values in run.findings] or find(run)
     return {(each.symptom, each.addresses): each for each in found}

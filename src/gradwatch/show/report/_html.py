@@ -12,7 +12,7 @@ from ...diagnose import SYMPTOMS, Finding
 from .._format import number, percent, printable
 from ..static import SCRIPT, STYLE
 from ._embed import embedded
-from ._told import HEADS, Layer, Told, seen
+from ._told import HEADS, Layer, Told, seen, until
 
 
 def html(runs: Sequence[Told], title: str) -> str:
@@ -89,8 +89,8 @@ def _finding(run: int, place: int, finding: Finding) -> Iterator[str]:
     )
     yield f"<h4>{_words(title[:1].upper() + title[1:])}</h4>"
     yield (
-        f'<p class="quiet">{_words(finding.symptom)} · since step {finding.since:,}, '
-        f"sure at step {finding.step:,} · confidence "
+        f'<p class="quiet">{_words(finding.symptom)} · since step {finding.since:,}'
+        f"{until(finding)}, confirmed at step {finding.step:,} · confidence "
         f"{_words(percent(finding.confidence))} %</p><dl>"
     )
     some = ", ".join(_code(name) for name in finding.addresses[:12])
@@ -98,7 +98,7 @@ def _finding(run: int, place: int, finding: Finding) -> Iterator[str]:
     some += f" and {more} more" if more > 0 else ""
     for head, text in (
         ("Where", some),
-        ("Seen", _prose(seen(finding))),
+        ("Evidence", _prose(seen(finding))),
         ("Healthy", _prose(finding.healthy)),
         ("It is not", _prose("; ".join(finding.excluded))),
         ("Try first", _prose(finding.try_first)),

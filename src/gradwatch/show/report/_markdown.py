@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from ..._errors import counted
 from ...diagnose import SYMPTOMS, Finding
 from .._format import number, percent, printable
-from ._told import HEADS, Layer, Told, seen
+from ._told import HEADS, Layer, Told, seen, until
 
 _MOST = 40  # layers; of more the middle is left out
 
@@ -55,13 +55,14 @@ def _finding(place: int, finding: Finding) -> Iterator[str]:
     title = title[:1].upper() + title[1:]
     yield (
         f"{place}. **{title}** ({_code(finding.symptom)}), since step {finding.since:,}"
+        f"{until(finding)}"
     )
     if finding.addresses:
         some = ", ".join(_code(name) for name in finding.addresses[:6])
         more = len(finding.addresses) - 6
         yield f"   - Where: {some}{f' and {more} more' if more > 0 else ''}"
     if finding.evidence:
-        yield f"   - Seen: {_prose(seen(finding))}"
+        yield f"   - Evidence: {_prose(seen(finding))}"
     if finding.healthy:
         yield f"   - Healthy: {_prose(finding.healthy)}"
     if finding.excluded:

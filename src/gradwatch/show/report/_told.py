@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._errors import counted
-from ...diagnose import PATIENCE, Finding, judged, too_few
+from ...diagnose import PATIENCE, Finding, find, too_few_steps
 from ...run import Run, Store
 from .._format import number
 from ..charts import QUANTITIES, curves
@@ -77,7 +77,7 @@ class Told:
         """What is said of a run without findings."""
         if self.enough:
             return "Nothing was found to be wrong."
-        return too_few(len(self.store))
+        return too_few_steps(len(self.store))
 
 
 def told_of(run: Run, name: str) -> Told:
@@ -87,7 +87,7 @@ def told_of(run: Run, name: str) -> Told:
     be of a version that had no rules yet.
     """
     store, recorded = run.store, bool(run.findings)
-    findings = tuple(Finding.from_dict(kept) for kept in run.findings) or judged(run)
+    findings = tuple(Finding.from_dict(kept) for kept in run.findings) or find(run)
     trained, cost = _trained(store), _cost(store.notes.get("overhead"))
     trained["judged"] = "while it trained" if recorded else "now, for this report"
     return Told(name, store, findings, trained, cost, _layers(store), recorded)
@@ -98,6 +98,11 @@ def seen(finding: Finding) -> str:
     return ", ".join(
         f"{what} {_short(value)}" for what, value in finding.evidence.items()
     )
+
+
+def until(finding: Finding) -> str:
+    """Returns the end of a finding that is over, in words."""
+    return "" if finding.until is None else f" until step {finding.until:,}"
 
 
 def _short(value: float | str) -> str:

@@ -82,7 +82,7 @@ def _write(
     figure.suptitle(
         f"{words[0].upper()}{words[1:]}{where}", **style, fontsize=11, weight="bold"
     )
-    sentences = [f"Seen at step {finding.step:,}: {finding.seen}."]
+    sentences = [f"Confirmed at step {finding.step:,}: {finding.seen}."]
     if finding.healthy:
         sentences.append(f"Healthy: {finding.healthy}.")
     if finding.try_first:
@@ -136,7 +136,7 @@ def _when(ax: Axes, finding: Finding, theme: Theme) -> list[Any]:
         label = f"first seen at step {finding.since:,}"
         handles.append(Line2D([], [], **since, label=label))
     ax.axvline(finding.step, **sure, zorder=3)
-    handles.append(Line2D([], [], **sure, label=f"sure at step {finding.step:,}"))
+    handles.append(Line2D([], [], **sure, label=f"confirmed at step {finding.step:,}"))
     return handles
 
 

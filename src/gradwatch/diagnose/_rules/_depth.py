@@ -1,0 +1,170 @@
+"""Rules that compare layers with each other at one step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from .._measured import Measured
+from ._quantities import FEWEST, head_sensitivity, trend
+from ._rule import Sign, rule
+from ._snapshot import Snapshot
+
+_TOWERS = 6
+"""Two towers of two layers each are no depth: minimum length to explode along it."""
+_VANISHED, _EXPLODED = 3.0, 1.75
+_GROWN = 2.5
+_STEADY, _STEADIER = 0.7, 0.85
+_ALONE = 100.0
+_HEADS = 100.0
+
+
+class _Profile(NamedTuple):
+    """The change of a quantity along depth.
+
+    Attributes:
+        quantity: The name of the quantity.
+        label: The quantity, in words.
+        rise: The decades by which it is larger near the output than near the input.
+        steadiness: The correlation of its logarithm with depth.
+        names: The weights that it was measured at.
+    """
+
+    quantity: str
+    label: str
+    rise: float
+    steadiness: float
+    names: list[str]
+
+    def sign(self, low: float | None = None, high: float | None = None) -> Sign:
+        """Returns the sign of a rule with these limits, at the third near the input."""
+        measured = Measured(self.quantity, 10.0**-self.rise, low, high)
+        first = tuple(self.names[: max(1, len(self.names) // 3)])
+        return Sign(measured, f"{self.label}, input over output end", first)
+
+
+def _profiles(step: Snapshot) -> Iterator[_Profile]:
+    """Yields the quantities that change along depth by decades.
+
+    In a network of rectifiers the gradient of a kernel is as large as the activation
+    before it is, times the gradient after it: if one falls with depth as the other
+    grows, kernels do not show it, and biases do.
+    """
+    parameters = step.parameters
+    kernels = (step.sensitivity, parameters.kernels)
+    biases = (step.rms, parameters.biases)
+    for quantity, label, (numbers, chosen) in (
+        ("kernels_along_depth", "gradient times weight of kernels", kernels),
+        ("biases_along_depth", "gradient of biases", biases),
+    ):
+        # A gradient of exact zeros did not arrive at all, which is another symptom.
+        rows = np.flatnonzero(chosen & np.isfinite(numbers) & (numbers > 0))
+        if len(rows) >= FEWEST:
+            rise, steadiness = trend(np.log10(numbers[rows]))
+            if abs(rise) >= _EXPLODED:
+                names = [parameters.names[row] for row in rows]
+                yield _Profile(quantity, label, rise, steadiness, names)
+
+
+@rule(
+    "vanishing",
+    healthy="less than a factor of 1,000 between the ends of a network",
+    try_first="Replace sigmoid or tanh by ReLU or GELU, use He or Glorot "
+    "initialisation, and add normalisation or residual connections.",
+    excludes=("frozen", "clipped", "converged"),
+    single=True,
+)
+def vanishing(step: Snapshot) -> Iterator[Sign]:
+    """Gradients become steadily smaller towards the input, by decades."""
+    for profile in _profiles(step):
+        if profile.rise >= _VANISHED and profile.steadiness >= _STEADY:
+            yield profile.sign(low=10.0**-_VANISHED)
+            return
+
+
+@rule(
+    "exploding",
+    healthy="less than a factor of 50 between the ends of a network",
+    try_first="Use He or Glorot initialisation, add normalisation, and clip with "
+    "`global_clipnorm=1.0` meanwhile.",
+    excludes=("converged",),
+    single=True,
+)
+def exploding(step: Snapshot) -> Iterator[Sign]:
+    """Gradients become steadily larger towards the input, by decades."""
+    for profile in _profiles(step):
+        long = len(profile.names) >= _TOWERS
+        if long and profile.rise <= -_EXPLODED and profile.steadiness <= -_STEADIER:
+            yield profile.sign(high=10.0**_EXPLODED)
+            return
+    # Where activations grow with depth, gradients grow on the way back as they do.
+    sizes = step.activations.size
+    rows = np.flatnonzero(np.isfinite(sizes) & (sizes > 0))
+    if len(rows) < FEWEST:
+        return
+    rise, steadiness = trend(np.log10(sizes[rows]))
+    if rise >= _GROWN and steadiness >= _STEADY:
+        last = rows[-max(1, len(rows) // 3) :]
+        yield Sign(
+            Measured("activations_along_depth", 10.0**rise, high=10.0**_GROWN),
+            "activations, output over input end",
+            tuple(step.activations.names[row] for row in last),
+            healthy="less than a factor of 100 between the ends of a network",
+        )
+
+
+@rule(
+    "dominating-layer",
+    healthy="a factor of less than 100 between the two largest",
+    try_first="Look at what goes into and out of this layer: scale inputs to about "
+    "one, and remove large constant factors; or add normalisation after it.",
+    excludes=("frozen",),
+    explained_by=(
+        *("vanishing", "exploding", "fading", "dead-layer", "large-updates"),
+        *("underflow", "saturated", "unreached"),
+    ),
+    single=True,
+)
+def dominating_layer(step: Snapshot) -> Iterator[Sign]:
+    """Nearly all of the gradient is that of one layer."""
+    if step.history.loss.learnt:  # the gradient that is left is that of the last layer
+        return
+    layers, norm = step.parameters.layer_numbers, np.nan_to_num(step.norm)
+    if not len(layers) or layers.max() < FEWEST - 2:
+        return
+    top = norm.max()
+    if not top > 0 or not math.isfinite(top):
+        return
+    # Divide before squaring: the square of 1e-200 is zero.
+    norms = np.sqrt(np.bincount(layers, (norm / top) ** 2))
+    *_, second, first = np.argsort(norms)
+    if 0 < _ALONE * norms[second] < norms[first]:
+        yield Sign(
+            Measured("largest_layer", float(norms[first] / norms[second]), high=_ALONE),
+            "gradient over that of the next layer",
+            step.parameters.layers_of(layers == first),
+        )
+
+
+@rule(
+    "dominating-head",
+    healthy="a factor of less than 100 between the heads",
+    try_first="Scale the targets to about one, or set `loss_weights` so that the "
+    "losses are of the same size.",
+    single=True,
+)
+def dominating_head(step: Snapshot) -> Iterator[Sign]:
+    """The loss of one output outweighs the others."""
+    heads = head_sensitivity(step)
+    if len(heads) < 2:
+        return
+    largest, least = max(heads, key=heads.__getitem__), min(heads.values())
+    if 0 < _HEADS * least < heads[largest]:
+        yield Sign(
+            Measured("largest_head", heads[largest] / least, high=_HEADS),
+            "gradient times weight over that of another head",
+            (largest,),
+        )

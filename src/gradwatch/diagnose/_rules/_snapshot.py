@@ -1,0 +1,247 @@
+"""One recorded step as the rules read it, and what came before it.
+
+The newest records are a window of the column store, the same store that the tab and
+the report read. Beside it stands only what outlives the window: the first steps, the
+loss, and which weights ever had a gradient.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...run import TOTALS, Chunk, Layout, Record, Run, Store
+from ...summarise import COLUMNS, is_blank
+from ._loss import LossHistory
+from ._parameters import ParameterIndex
+
+Numbers = NDArray[np.float64]
+
+WINDOW = 32
+"""Number of recorded steps that are kept one by one."""
+EARLY = 5
+"""Number of first steps that tell how large the gradient was at the beginning."""
+
+_AT = {name: index for index, name in enumerate(COLUMNS)}
+_OF_ACTIVATIONS = ("mean", "std", "mean_abs", "zeros")
+_NONFINITE = [_AT[kind] for kind in ("nan", "posinf", "neginf")]
+
+
+def median(numbers: Numbers) -> float:
+    """Returns the median, the upper one of two; that of NumPy takes ten times as long.
+
+    Example:
+    >>> median(np.array([3.0, 1.0, 2.0]))
+    2.0
+    """
+    middle = len(numbers) // 2
+    return float(np.partition(numbers, middle)[middle])
+
+
+class History:
+    """The steps so far, as far as a rule asks for them.
+
+    Args:
+        facts: The note "model" of the run; with less of it, fewer symptoms are seen.
+
+    Attributes:
+        count: Number of recorded steps so far.
+        first_step: The first of them.
+        loss: The losses so far.
+        reached: True for weights that have had a gradient other than zero.
+        early_norm: The norm of all gradients at the beginning; NaN until it is known.
+        early_norms: The norm of each gradient at the beginning, the largest of the
+            first steps.
+        first_weight_norm: The norm of all weights when it was first recorded.
+    """
+
+    def __init__(self, facts: Mapping[str, Any] | None = None) -> None:
+        self.count = 0
+        self.first_step = 0
+        self.loss = LossHistory()
+        self.reached: NDArray[np.bool_] | None = None
+        self.early_norm = math.nan
+        self.early_norms: Numbers | None = None
+        self.first_weight_norm = math.nan
+        self._facts = facts or {}
+        self._parameters = ParameterIndex(Layout((), (), ()), {})
+        self._store = Store(window=WINDOW)
+        self._early: list[tuple[float, Numbers]] = []
+
+    def append(self, record: Record) -> Snapshot:
+        """Appends a record to the store, and returns the step as the rules read it."""
+        if not self.count or self._parameters.layout != record.layout:
+            # Other rows come: what is remembered of each row is of another weight.
+            self._parameters = ParameterIndex(record.layout, self._facts)
+            self.reached = self.early_norms = None
+        self._store.append(record)
+        snapshot = Snapshot(self._store.chunks[-1], self._parameters, self)
+        self.first_step = self.first_step if self.count else snapshot.step
+        self.count += 1
+        there = snapshot.norm != 0
+        self.reached = there if self.reached is None else self.reached | there
+        self.loss.add(snapshot.totals.get("loss"))
+        if math.isnan(self.first_weight_norm):
+            self.first_weight_norm = snapshot.total("weight_norm")
+        norm = snapshot.total("global_norm")
+        if len(self._early) < EARLY and math.isfinite(norm):
+            self._early.append((norm, snapshot.norm))
+            if len(self._early) == EARLY:
+                self.early_norm = max(norm for norm, _ in self._early) or math.nan
+                rows = [norms for _, norms in self._early]
+                if len({len(norms) for norms in rows}) == 1:
+                    self.early_norms = np.max(rows, axis=0)
+        return snapshot
+
+    def newest(
+        self, name: str, count: int = WINDOW, *, updates: bool = False
+    ) -> Numbers:
+        """Returns a total at the newest steps, where it was measured.
+
+        Args:
+            name: One of `TOTALS`.
+            count: Number of the newest recorded steps to look at.
+            updates: Only those that updated the weights.
+        """
+        values, measured = self._totals(name)
+        if updates:
+            update, known = self._totals("update")
+            measured = measured & ((update != 0) | ~known)
+        return values[-count:][measured[-count:]]
+
+    def window(self, name: str, count: int = WINDOW) -> Numbers:
+        """Returns a column of the weights, `[steps, weights]`, with these rows."""
+        chunks, rows = self._store.chunks, self._parameters.weights
+        layout = self._parameters.layout
+        same = takewhile(lambda chunk: chunk.layout == layout, reversed(chunks))
+        parts = [chunk.column(name)[:, rows] for chunk in same]
+        column = np.concatenate(parts[::-1])[-count:]
+        return np.where(is_blank(column), math.nan, column)
+
+    def _totals(self, name: str) -> tuple[Numbers, NDArray[np.bool_]]:
+        row, chunks = TOTALS.index(name), self._store.chunks
+        values = [chunk.totals[row, : chunk.count] for chunk in chunks]
+        measured = [chunk.measured[row, : chunk.count] for chunk in chunks]
+        return np.concatenate(values), np.concatenate(measured)
+
+
+class Activations(NamedTuple):
+    """The columns of activations, or of their gradients, that the rules read."""
+
+    names: tuple[str, ...]
+    mean: Numbers
+    std: Numbers
+    mean_abs: Numbers
+    zeros: Numbers
+    nonfinite: Numbers
+
+    @property
+    def size(self) -> Numbers:
+        """The root mean square of each."""
+        return np.asarray(np.hypot(self.mean, self.std))
+
+
+class Snapshot:
+    """One recorded step: columns of the weights, NaN where nothing was measured.
+
+    Args:
+        chunk: The part of the store whose newest step this is.
+        parameters: The rows by role.
+        history: The steps so far.
+
+    Attributes:
+        norm: The norm of each gradient.
+        zeros: The share of exact zeros in each gradient.
+        weight_norm: The norm of each weight before the update.
+        update_norm: The norm of each update.
+        nonfinite: The number of elements of each gradient that are not finite.
+    """
+
+    def __init__(
+        self, chunk: Chunk, parameters: ParameterIndex, history: History
+    ) -> None:
+        newest = chunk.count - 1
+        self.step = int(chunk.steps[newest])
+        self.totals = chunk.totals_at(newest)
+        self.parameters = parameters
+        self.history = history
+        data = chunk.data[:, newest]
+        self._data = np.where(is_blank(data), math.nan, data)
+        weights = self._data[:, parameters.weights]
+        self.norm: Numbers = weights[_AT["norm"]]
+        self.zeros: Numbers = weights[_AT["zeros"]]
+        self.weight_norm: Numbers = weights[_AT["weight_norm"]]
+        self.update_norm: Numbers = weights[_AT["update_norm"]]
+        self.nonfinite = _nonfinite(weights)
+
+    def total(self, name: str) -> float:
+        """Returns a number of the step as a whole; NaN where it is not known."""
+        return float(self.totals.get(name, math.nan))
+
+    @property
+    def age(self) -> int:
+        """Number of steps since the first recorded one."""
+        return self.step - self.history.first_step
+
+    @property
+    def updates(self) -> bool:
+        """True if this step changed the weights."""
+        return bool(self.totals.get("update", 1.0))
+
+    @property
+    def skipped(self) -> bool:
+        """True if loss scaling skipped it."""
+        return bool(self.totals.get("skipped", 0.0))
+
+    @cached_property
+    def rms(self) -> Numbers:
+        """The root mean square of each gradient: its size, however many elements."""
+        return np.asarray(self.norm / np.sqrt(np.maximum(self.parameters.sizes, 1.0)))
+
+    @cached_property
+    def sensitivity(self) -> Numbers:
+        """Gradient times weight: how the loss answers to a change in per cent.
+
+        It is the same in all layers of a healthy network of rectifiers, however wide.
+        """
+        product = self.norm * self.weight_norm
+        return np.where(self.weight_norm > 0, product, self.norm)
+
+    @cached_property
+    def update_ratio(self) -> Numbers:
+        """Update over weight; NaN for weights that are zero."""
+        ratio = self.update_norm / self.weight_norm
+        return np.where(self.weight_norm > 0, ratio, math.nan)
+
+    @cached_property
+    def activations(self) -> Activations:
+        """The values of the activations."""
+        return self._activations(self.parameters.activations)
+
+    @cached_property
+    def activation_gradients(self) -> Activations:
+        """The gradients of the activations."""
+        return self._activations(self.parameters.activation_gradients)
+
+    def _activations(self, rows: NDArray[np.int64]) -> Activations:
+        data = self._data[:, rows]
+        names = tuple(self.parameters.layout.names[row] for row in rows)
+        mean, std, mean_abs, zeros = (data[_AT[name]] for name in _OF_ACTIVATIONS)
+        return Activations(names, mean, std, mean_abs, zeros, _nonfinite(data))
+
+
+def _nonfinite(data: Numbers) -> Numbers:
+    return np.asarray(np.nan_to_num(data[_NONFINITE]).sum(axis=0))
+
+
+def snapshots(run: Run) -> Iterator[Snapshot]:
+    """Yields the recorded steps as the rules read them."""
+    history = History(run.notes.get("model"))
+    for record in run.records():
+        yield history.append(record)

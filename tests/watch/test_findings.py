@@ -13,8 +13,7 @@ from keras import layers
 
 import gradwatch as gw
 from gradwatch.diagnose import RuleEngine
-from gradwatch.monitor._findings import FindingHandler
-from gradwatch.monitor._recorder import Recorder, Training
+from gradwatch.monitor._recorder import FindingHandler, Recorder, Training
 from gradwatch.monitor._worker import Result, RunKeeper, Worker
 from gradwatch.run import RunWriter
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gradwatch.monitor import GradientMonitor
-from gradwatch.monitor._cost import Cost, Swept, estimate
+from gradwatch.monitor._schedule import Cost, Swept, estimate
 from gradwatch.run import open_run
 
 from .models import QUICK, WIDTH, X, Y, fit, mlp
@@ -173,8 +173,8 @@ def test_an_estimate_grows_with_what_is_read():
 
 def test_a_run_says_what_it_has_cost_so_far(tmp_path, model, monkeypatch):
     """One whose process is killed has said it; at the end it says it for all."""
-    monkeypatch.setattr("gradwatch.monitor._cost._REPORT_FIRST", 0.0)
-    monkeypatch.setattr("gradwatch.monitor._cost._REPORT_EVERY", math.inf)
+    monkeypatch.setattr("gradwatch.monitor._schedule._REPORT_FIRST", 0.0)
+    monkeypatch.setattr("gradwatch.monitor._schedule._REPORT_EVERY", math.inf)
     seen = []
 
     class Look(keras.callbacks.Callback):

@@ -89,7 +89,7 @@ class Clock:
 def clock(monkeypatch):
     """The clock by which a budget is kept, whatever the machine does meanwhile."""
     clock, after = Clock(), FitSteps.after
-    for module in ("_worker", "_cost", "_fit", "_schedule"):
+    for module in ("_worker", "_fit", "_schedule"):
         monkeypatch.setattr(f"gradwatch.monitor.{module}.time", clock)
 
     def slow(steps, logs):

@@ -17,11 +17,10 @@ from ..run import Record, Sink
 from ..select import Activations, Weights, Wrt
 from ..select import activations as at
 from ..select import weights as of
-from ._findings import OnFinding
 from ._fit import Fit, FitHooks
 from ._nonfinite import NonfiniteExaminer, OnNonfinite
 from ._nonfinite import check as check_nonfinite
-from ._recorder import Recorder
+from ._recorder import OnFinding, Recorder
 from ._schedule import Every
 from ._trainable import changed_since_compile, warn_of_change
 

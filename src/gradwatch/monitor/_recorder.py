@@ -11,25 +11,27 @@ import contextlib
 import math
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from .._errors import GradwatchError
 from .._keras import is_built
-from ..diagnose import Finding
+from ..diagnose import Finding, UnhealthyError
 from ..run import Record, RunWriter, Sink, Sinks, numbers
 from ._assemble import headline, labels_of, totals_of
-from ._cost import Cost
-from ._described import describe
 from ._embedding_rows import EmbeddingRows
 from ._failsafe import caught
-from ._findings import FindingHandler, OnFinding
+from ._model_facts import model_facts
 from ._optimizer import HISTOGRAMS, SCALARS
-from ._schedule import Every, Schedule, StepInfo, as_schedule
+from ._schedule import Cost, Every, Schedule, StepInfo, as_schedule
 from ._trainable import warn_of_nothing
 from ._watching import Watching
 from ._worker import RunKeeper, Worker
+
+OnFinding = str | Callable[[Finding], Any] | None
+_WORDS = ("warn", "stop", "raise")
 
 _WORTH_IT = 20.0
 """Seconds of training after which timing the sums by themselves is worth its time."""
@@ -94,11 +96,10 @@ class Recorder:
         # Epochs are rare by themselves: TensorBoard's own tabs show each.
         self._curves_every = 0.0 if "epoch" in (every, histograms) else 1.0
         self._sinks = Sinks(sinks)
+        self._has_sinks = len(self._sinks) > 0
         self._findings = FindingHandler(on_finding)
         self._latest: Record | None = None
         self._training: Training | None = None
-
-    # what is asked of it --------------------------------------------------------------
 
     @property
     def latest(self) -> Record | None:
@@ -153,7 +154,7 @@ class Recorder:
         if is_built(watching.model):
             with self.guard():
                 tree, selection, _ = watching.resolve()
-                facts = describe(tree, selection.weights, values=True)
+                facts = model_facts(tree, selection.weights)
                 rows = EmbeddingRows(tree, self.step)
                 writer.note("model", facts)
         keeper = RunKeeper(writer, facts, holds_nonfinite=holds_nonfinite)
@@ -224,7 +225,7 @@ class Recorder:
         self.cost.sweeps_of(sent)
         work = training.keeper.record
         training.worker.put(step, partial(work, step, sent, labels, histograms, totals))
-        if self._sinks:
+        if self._has_sinks:
             training.worker.drain()
             self._collect(training, waited=True)
             if self._latest is not None and self._latest.step == step:
@@ -296,3 +297,77 @@ class Recorder:
         if self._findings.ends:
             self.settle()
             self.act(model)
+
+
+class FindingHandler:
+    """Keeps findings, and reacts to each once, on the thread that trains.
+
+    Args:
+        on_finding: "warn", "stop" (the training ends well), "raise", a function of the
+            finding, or None to only keep it.
+    """
+
+    def __init__(self, on_finding: OnFinding) -> None:
+        words = on_finding is None or on_finding in _WORDS
+        if not words and not callable(on_finding):
+            raise GradwatchError(
+                '`on_finding` must be "warn", "stop", "raise", a function of a '
+                f"finding, or None. Received: {on_finding!r}. With None, findings "
+                "are recorded and nothing else is done."
+            )
+        self.findings: list[Finding] = []
+        self._on_finding = on_finding
+        self._new: list[Finding] = []
+        self._begins = 0  # index of the first finding of this training
+
+    @property
+    def ends(self) -> bool:
+        """True if a finding ends the training."""
+        return self._on_finding in ("stop", "raise")
+
+    def begin(self) -> None:
+        """Begins with another training: a finding that it repeats is a new one."""
+        self._begins = len(self.findings)
+
+    def add(self, finding: Finding) -> None:
+        """Keeps a finding until it is acted on.
+
+        One that was kept before comes again when it has ended: it takes the place of
+        the first, and is not acted on again.
+        """
+        for index in range(self._begins, len(self.findings)):
+            if self.findings[index].identity == finding.identity:
+                self.findings[index] = finding
+                return
+        self.findings.append(finding)
+        if self._on_finding is not None:
+            self._new.append(finding)
+
+    def act(self, model: Any) -> None:
+        """Reacts to the findings that are new.
+
+        Raises:
+            UnhealthyError: If that was asked for.
+        """
+        new, self._new = self._new, []
+        if not new:
+            return
+        if self._on_finding == "raise":
+            raise UnhealthyError(tuple(new))
+        for finding in new:
+            if callable(self._on_finding):
+                self._on_finding(finding)
+            else:
+                warnings.warn(f"gradwatch: {finding}", UnhealthyTraining, stacklevel=2)
+        if self._on_finding == "stop":
+            model.stop_training = True
+
+
+class UnhealthyTraining(UserWarning):
+    """Something is wrong with a training; the message is the finding.
+
+    Example:
+    >>> import gradwatch as gw
+    >>> issubclass(gw.UnhealthyTraining, UserWarning)
+    True
+    """

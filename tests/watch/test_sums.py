@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as some
 from keras import ops
 
 from gradwatch.backends import current
-from gradwatch.summarise import COLUMNS, Group, finish, measure, norms, squares
+from gradwatch.summarise import COLUMNS, finish, measure, norms, squares
 from gradwatch.summarise._exact import _careful
 
 from . import twins
@@ -25,15 +25,11 @@ PAIRS = st.tuples(
 )
 
 
-def group(arrays, dtype="float32", scale=None):
-    tensors = [ops.cast(ops.convert_to_tensor(a), dtype) for a in arrays]
-    return Group(tensors, current().watching.kernels, scale)
-
-
 def rows(arrays, dtype="float32"):
     """Columns by name for each of the arrays."""
-    sums = np.asarray(ops.convert_to_numpy(measure(group(arrays, dtype))))
-    for row in finish(sums):
+    tensors = [ops.cast(ops.convert_to_tensor(a), dtype) for a in arrays]
+    sums, _ = measure(tensors, current().watching.kernels)
+    for row in finish(np.asarray(ops.convert_to_numpy(sums))):
         yield dict(zip(COLUMNS, row, strict=True))
 
 
@@ -125,7 +121,7 @@ def test_pieces_of_any_size_add_up(odd):
     array[12_000:] *= np.float32(1e30)
     array[15_000:] *= np.float32(8)
     array[[5, 9500, 12_100, -1][: len(odd)]] = odd
-    in_pieces = SimpleNamespace(can_branch=lambda: False)
+    in_pieces = SimpleNamespace(can_branch=False)
     found = _careful(ops.convert_to_tensor(array), in_pieces)
     low, high, total, square, exponent, *counts = ops.convert_to_numpy(found).tolist()
     finite = array[np.isfinite(array)].astype("float64")

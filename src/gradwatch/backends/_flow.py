@@ -6,36 +6,9 @@ below; the analysis is written once.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict, deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-
-# What the frameworks call operations that people know by another name.
-_KNOWN_AS = {
-    "convert_element_type": "cast",
-    "_to_copy": "cast",
-    "arg_max": "argmax",
-    "arg_min": "argmin",
-    "gt": "greater",
-    "ge": "greater_equal",
-    "lt": "less",
-    "le": "less_equal",
-    "eq": "equal",
-    "ne": "not_equal",
-    "rint": "round",
-    "sgn": "sign",
-    "floor_div": "floor_divide",
-    "one_hot": "one_hot",
-    "top_kv2": "top_k",
-    "topk": "top_k",
-}
-
-
-def operation(name: str) -> str:
-    """Returns the name of an operation as `keras.ops` has it, on every backend."""
-    plain = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
-    return _KNOWN_AS.get(plain, plain)
 
 
 @dataclass(frozen=True, slots=True)

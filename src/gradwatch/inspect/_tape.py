@@ -72,7 +72,7 @@ class Tape:
     """
 
     def __init__(self, model: keras.Layer | None = None, *, wrt: Wrt = None) -> None:
-        if current().Tape is None:
+        if not current().HAS_TAPE:
             raise GradwatchError(
                 "`Tape` needs a backend that records operations as they run. "
                 "Received: JAX, which differentiates functions. Use "
@@ -101,7 +101,7 @@ class Tape:
                 "A `Tape` records one `with` block. Received: a second one. Make a new "
                 "`gradwatch.Tape(model)` for each step."
             )
-        native = current().Tape()
+        native = current().tape()
         with contextlib.ExitStack() as stack:
             stack.enter_context(native)
             if self._model is not None:

@@ -1,9 +1,10 @@
-"""One call of an optimizer, and what can be read of the optimizer itself."""
+"""One call of an optimizer, and the numbers of the optimizer itself."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -16,44 +17,49 @@ from .._keras import (
     learning_rate_of,
     step_count,
 )
-from ..backends import Parts, Tensor, current
+from ..backends import BaseKernels, Parts, Tensor, current
 from ..summarise import squares
 
 
-class Step:
-    """One call of the optimizer, whichever of its methods it came through."""
+@dataclass
+class Call:
+    """One call of an optimizer, whichever of its methods it came through.
 
-    def __init__(
-        self,
-        grads: list[Tensor],
-        variables: list[Any],
-        values: list[Tensor],
-        **words: Callable[..., Any],
-    ) -> None:
-        self.grads, self.variables, self.values = grads, list(variables), values
-        self.run = words["run"]
-        self.after = words["after"]
-        self.state = words["state"]
-        self.advanced = words["advanced"]
+    Attributes:
+        grads: The gradients, as they are given to the optimizer.
+        variables: The variables that it updates.
+        values: Their values before the update.
+        run: Makes the update, and returns what the method returns.
+        after: Returns the values after the update, from what `run` returned.
+        state: Inside, the variables of the optimizer hold their values.
+        advanced: Returns the optimizer's count, from what `run` returned.
+    """
 
-    def dense(self, place: int) -> Tensor:
+    grads: list[Tensor]
+    variables: list[Any]
+    values: list[Tensor]
+    run: Callable[[], Any]
+    after: Callable[[Any], Sequence[Tensor]]
+    state: Callable[[], contextlib.AbstractContextManager[None]]
+    advanced: Callable[[Any], Tensor]
+
+    def dense(self, index: int, kernels: BaseKernels) -> Tensor:
         """Returns a gradient with all its rows, for reading only."""
-        watching, grad = current().watching, self.grads[place]
-        if watching.is_tensor(grad):
-            # Here, before a branch takes it for something of its own.
-            [grad] = watching.kernels.apart([grad])
-        return watching.kernels.dense(grad, tuple(self.values[place].shape))
+        grad = self.grads[index]
+        if current().watching.is_tensor(grad):
+            [grad] = kernels.apart([grad])
+        return kernels.dense(grad, tuple(self.values[index].shape))
 
 
 @contextlib.contextmanager
 def holding(variables: Sequence[Any], values: Sequence[Tensor]) -> Iterator[None]:
-    """Variables have these values inside."""
+    """Gives variables these values inside the `with`."""
     with keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True))):
         yield
 
 
 def scale_of(optimizer: Any) -> Tensor | None:
-    """Returns what the loss was multiplied by before it was differentiated."""
+    """Returns the factor of the loss that was differentiated; None without one."""
     dynamic = getattr(optimizer, "dynamic_scale", None)
     if dynamic is not None:
         return ops.copy(dynamic.value)
@@ -62,7 +68,7 @@ def scale_of(optimizer: Any) -> Tensor | None:
 
 
 def totals_of(optimizer: Any, scale: Tensor | None) -> dict[str, Tensor]:
-    """Returns what is known of the step before it is made."""
+    """Returns the numbers of the step that are known before it is made."""
     inner = inner_optimizer(optimizer)
     steps = inner.gradient_accumulation_steps
     iterations = ops.copy(step_count(inner).value)
@@ -81,43 +87,40 @@ def totals_of(optimizer: Any, scale: Tensor | None) -> dict[str, Tensor]:
     }
 
 
-def accumulators_of(optimizer: Any, step: Step) -> list[Tensor] | None:
-    """Returns what was added up before this step, or None if nothing ever is."""
+def accumulators_of(optimizer: Any, call: Call) -> list[Tensor] | None:
+    """Returns the gradients added up before this step; None without accumulation."""
     inner = inner_optimizer(optimizer)
     if not inner.gradient_accumulation_steps:
         return None
     return [
         accumulated_gradient(inner, v).value
-        for v, grad in zip(step.variables, step.grads, strict=True)
+        for v, grad in zip(call.variables, call.grads, strict=True)
         if grad is not None
     ]
 
 
 def applied(
     optimizer: Any,
-    step: Step,
+    call: Call,
     scale: Tensor | None,
-    accumulated: Any,
-    places: Sequence[int],
+    accumulated: Sequence[Tensor] | None,
+    indices: Sequence[int],
+    kernels: BaseKernels,
 ) -> Parts:
-    """Measures the gradient that the rule of the optimizer gets, if it is another."""
-    inner, backend = inner_optimizer(optimizer), current().watching
+    """Measures the gradient that the optimizer's rule gets, if it is another one."""
+    inner = inner_optimizer(optimizer)
     limits = ("clipnorm", "global_clipnorm", "clipvalue")
     clips = any(getattr(inner, limit, None) is not None for limit in limits)
     if accumulated is None and not clips:
         return {}
-    given = [i for i, grad in enumerate(step.grads) if grad is not None]
-    grads = [step.dense(place) for place in given]
+    present = [i for i, grad in enumerate(call.grads) if grad is not None]
+    grads = [call.dense(i, kernels) for i in present]
     if scale is not None:
         grads = [g / ops.cast(scale, g.dtype) for g in grads]
     if accumulated is not None:
         steps = inner.gradient_accumulation_steps
-        grads = [
-            (g + backend.value(part)) / steps
-            for g, part in zip(grads, accumulated, strict=True)
-        ]
-    chosen = [given.index(place) for place in places]
-    kernels = backend.kernels
+        grads = [(g + a) / steps for g, a in zip(grads, accumulated, strict=True)]
+    chosen = [present.index(i) for i in indices]
     parts = {"accumulated": squares([grads[i] for i in chosen], kernels)}
     if clips:
         clipped = clip_gradients(inner, grads)

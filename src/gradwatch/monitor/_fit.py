@@ -238,9 +238,7 @@ class Fit:
         self._original = model.train_function
         self._slots = int(model.steps_per_execution)
         self._trainable = [id(v) for v in model.trainable_variables]
-        self.watching = Watching(
-            model, self.optimizers, wrt, self._slots, recorder.failed
-        )
+        self.watching = Watching(model, self.optimizers, wrt, recorder.failed)
         if is_built(model):
             self.watching.resolve()  # a wrong name is an error before training starts
         self.steps = FitSteps(recorder, self.watching)

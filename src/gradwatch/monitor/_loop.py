@@ -25,7 +25,7 @@ from ._watching import Watching
 
 
 class Watch:
-    """A loop that is being watched; what `with gradwatch.watch(…)` gives.
+    """A loop that is being watched; the value of `with gradwatch.watch(…)`.
 
     Example:
     >>> import gradwatch as gw, keras
@@ -128,7 +128,7 @@ def watch(  # noqa: PLR0913 - the arguments of `GradientMonitor`, and two before
         model: The model whose weights are trained; it gives the names.
         optimizer: The optimizer that is applied, or a list of them. A step is over when
             the last of the list was applied.
-        directory: Where the run goes.
+        directory: The directory of the run.
         every: As in `GradientMonitor`, without `"epoch"`: a loop has none.
         layers: As in `GradientMonitor`.
         activations: As in `GradientMonitor`.
@@ -162,19 +162,19 @@ def watch(  # noqa: PLR0913 - the arguments of `GradientMonitor`, and two before
     recorder.step = max(int(count.value) for count in counts if count is not None)
     loop = Watch(recorder)
     wrt = as_wrt(layers, activations)
-    watching = Watching(model, optimizers, wrt, 1, recorder.failed)
+    watching = Watching(model, optimizers, wrt, recorder.failed)
     watching.resolve()
     foreseen = not isinstance(every, Budget) and not isinstance(histograms, Budget)
     info = {"model": model.name, "backend": keras.backend.backend()}
-    with watching.loop(loop._ask, loop._receive, recorder.step, foreseen):
+    with watching.loop(loop._ask, loop._receive, recorder.step, foreseen) as stream:
         recorder.begin(watching, info)
         well = False
         try:
             yield loop
             well = True
         finally:
-            watching.stream.close()
-            recorder.cost.steps = watching.stream.ran
+            stream.close()
+            recorder.cost.steps = stream.ran
             recorder.end(well=well)
     _warn_of_silence(watching)
 

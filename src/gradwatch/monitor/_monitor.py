@@ -53,23 +53,23 @@ class GradientMonitor(keras.callbacks.Callback):
     three over the weights; `run.overhead` says how much that was.
 
     Args:
-        directory: Where the run goes. An existing run is continued; where steps come
-            again, the new ones count.
+        directory: The directory of the run. An existing run is continued; where steps
+            come again, the new ones count.
         every: A number of steps, `"epoch"` for the last step of each epoch,
             `gradwatch.budget(0.02)` for as often as costs 2 % of the time, or a
             function of the step that gives True or False.
-        layers: Whose weights, as `gradwatch.weights` takes it: an address, a pattern,
-            a layer, a class, an index (which counts weights), or a list of these.
-            Default: every trainable weight.
+        layers: The weights to record, as `gradwatch.weights` takes them: an address, a
+            pattern, a layer, a class, an index (which counts weights), or a list of
+            these. Default: every trainable weight.
         activations: Layers whose activations are recorded as well, their values and
             their gradients, in the same terms; True for all.
-        histograms: Whether recorded steps hold histograms; or which of them, in the
-            terms of `every`.
+        histograms: True if recorded steps hold histograms; or the schedule of those
+            that do, in the terms of `every`.
         sinks: Further receivers, such as `gradwatch.WandbSink()`.
-        on_finding: What is done when something is found to be wrong (see
-            `gradwatch.diagnose`), once for each finding: "warn"; "stop", which ends
-            `fit` well, so that `EarlyStopping` can restore the best weights; "raise";
-            or a function of the finding. By default it is only recorded.
+        on_finding: The reaction to a finding (see `gradwatch.diagnose`), once for
+            each: "warn"; "stop", which ends `fit` well, so that `EarlyStopping` can
+            restore the best weights; "raise"; or a function of the finding. By default
+            it is only recorded.
         on_nonfinite: "autopsy" to find out where the first NaN or infinity comes from
             (see `gradwatch.autopsy`). The step that made it is made once more, with its
             own batch and weights; they are kept in the run, and the finding names the

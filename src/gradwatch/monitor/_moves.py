@@ -16,86 +16,88 @@ from typing import Any
 import keras
 
 from .._keras import is_keras_optimizer
-from ..backends import Tensor, current
+from .._shadow import Shadows
+from ..backends import Stream, Tensor, current
 from ..summarise import Move, read_move
 
 METHODS = ("assign", "assign_add", "assign_sub")
 
 
 class Moves:
-    """What one optimizer writes to some variables in one step.
+    """The weights of one call before the update: copies, or what is added to them.
 
     Args:
         optimizer: Calls its own `assign`, `assign_add` and `assign_sub`.
-        stream: Where the step sends what it measures.
-        due: Whether it does.
-        variables: By their place in the step.
-        failed: Is told of a failure of ours, which must not become the user's.
+        stream: Carries what the step sends.
+        due: Whether the step is recorded.
+        failed: Gets a failure of ours, which must not become the user's.
     """
 
     def __init__(
         self,
         optimizer: Any,
-        stream: Any,
+        stream: Stream,
         due: Any,
-        variables: dict[int, Any],
         failed: Callable[[Exception], None],
     ) -> None:
         self._failed = failed
         self._optimizer, self._stream, self._due = optimizer, stream, due
-        self._places = {id(_own(v)): place for place, v in variables.items()}
-        self._heard: dict[int, Callable[[], Any]] = {}
+        self._indices: dict[int, int] = {}
+        self._before: dict[int, Callable[[], Any]] = {}
+
+    def copied(self, copies: dict[int, Tensor]) -> None:
+        """Takes copies of weights, by index."""
+        for index, copy in copies.items():
+            self._before[index] = partial(_same, copy)
+
+    def listen(self, variables: dict[int, Any]) -> None:
+        """Waits for these variables, by index, to be written."""
+        self._indices = {id(_native(v)): index for index, v in variables.items()}
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Shadows the methods on the instance."""
-        methods = METHODS if self._places else ()
-        for method in methods:
-            original = getattr(self._optimizer, method)
-            self._optimizer.__dict__[method] = partial(self._write, method, original)
-        try:
+        """Shadows the methods on the optimizer while it makes its update."""
+        with Shadows(everywhere=True) as shadows:
+            for method in METHODS if self._indices else ():
+                shadows.put(self._optimizer, method, partial(self._write, method))
             yield
-        finally:
-            for method in methods:
-                self._optimizer.__dict__.pop(method, None)
 
-    def before(self, place: int) -> Any:
-        """Returns what `changes` takes for a variable before the update."""
-        return self._heard[place]()
+    def before(self, index: int) -> Tensor | Move:
+        """Returns what `changes` takes for a weight before the update."""
+        return self._before[index]()
 
     def _write(self, method: str, original: Any, variable: Any, value: Any) -> Any:
-        place = self._places.get(id(_own(variable)))
-        if place is not None and place not in self._heard:
+        index = self._indices.get(id(_native(variable)))
+        if index is not None and index not in self._before:
             try:
-                value = self._listen(place, method, _own(variable), value)
+                value = self._read(index, method, _native(variable), value)
             except Exception as error:  # noqa: BLE001 - ours must not end a training
                 self._failed(error)
         return original(variable, value)
 
-    def _listen(self, place: int, method: str, variable: Any, value: Any) -> Any:
-        watching, stream = current().watching, self._stream
+    def _read(self, index: int, method: str, variable: Any, value: Any) -> Any:
+        """Reads the update, and returns the value to write: it waits for that."""
         made = None
-        if method != "assign" and watching.is_tensor(value):
-            read = partial(read_move, variable, kernels=watching.kernels)
-            value, made = stream.early(self._due, value, read)
+        if method != "assign" and current().watching.is_tensor(value):
+            look = partial(read_move, variable, kernels=self._stream.kernels)
+            value, made = self._stream.read_early(self._due, value, look)
         if made is None:
-            [kept] = stream.snapshot(f"{place}", self._due, [variable])
-            self._heard[place] = partial(watching.value, kept)
+            [copy] = self._stream.snapshot(f"{index}", self._due, [variable])
+            self._before[index] = partial(_same, copy)
         else:
-            self._heard[place] = lambda: Move(*made())
+            self._before[index] = lambda: Move(*made())
         return value
 
 
 def can_listen(optimizer: Any, variable: Any, value: Tensor) -> bool:
-    """Whether a variable is written once, and as the optimizer says.
+    """Returns whether a variable is written once, and as the optimizer says.
 
-    A class of somebody else may write as it likes. What decays, averages or constrains
-    a weight writes it a second time; what accumulates or skips writes in a branch, from
-    where nothing comes out.
+    A class from elsewhere may write as it likes. Decay, averages and constraints write
+    a weight a second time; accumulation and skipped steps write in a branch, from where
+    nothing comes out.
     """
     return (
         current().watching.LISTENS
-        and current().watching.kernels.can_branch()
         and is_keras_optimizer(optimizer)
         and not isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
         and not optimizer.gradient_accumulation_steps
@@ -107,6 +109,10 @@ def can_listen(optimizer: Any, variable: Any, value: Tensor) -> bool:
     )
 
 
-def _own(variable: Any) -> Any:
-    """The variable of the framework, as one object however it is handed round."""
+def _native(variable: Any) -> Any:
+    """Returns the framework's variable, which is one object however it is passed."""
     return variable.value if isinstance(variable, keras.Variable) else variable
+
+
+def _same(value: Tensor) -> Tensor:
+    return value

@@ -129,7 +129,7 @@ class NonfiniteExaminer:
                 )
                 return held
             assign(variables, offence.values)
-            current().set_chance(offence.chance)
+            current().set_random_state(offence.random_state)
             result = self._write(offence, self._autopsy(offence))
         return _finding(result, held, step)
 
@@ -155,7 +155,7 @@ class NonfiniteExaminer:
         )
         with caught(failed):
             path = write_autopsy(
-                self._directory, model, offence.batch, data, offence.chance
+                self._directory, model, offence.batch, data, offence.random_state
             )
             return dataclasses.replace(result, directory=os.fspath(path))
         return result

@@ -2,7 +2,7 @@
 
 Everything in this file runs on the thread that trains, one call at a time. What takes
 longer is a job for the worker (`_worker.py`); what the worker has to say comes back as
-results, which are read when the next step is over, and whenever someone asks.
+results, which are read when the next step is over, or when a result is asked for.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Snapshot:
         whole: Whether the optimizers had all their variables; some make them at their
             first step.
         batches: The batches of the steps that followed.
-        chances: The random state of the framework before each of them, if it has one.
+        random_states: The random state of the framework before each of them, if any.
         rates: The learning rates when an epoch began, by the index of its first batch.
         bytes: Size of the batches.
     """
@@ -54,7 +54,7 @@ class Snapshot:
     values: dict[int, NDArray[Any]]
     whole: bool
     batches: list[Any] = field(default_factory=list)
-    chances: list[Values] = field(default_factory=list)
+    random_states: list[Values] = field(default_factory=list)
     rates: dict[int, dict[int, NDArray[Any]]] = field(default_factory=dict)
     bytes: int = 0
 
@@ -67,7 +67,7 @@ class Offence:
         step: Its number.
         batch: The batch that it was made on.
         values: The values of all variables before it.
-        chance: The random state of the framework before it.
+        random_state: The random state of the framework before it.
         proved: Whether it broke again when replayed; otherwise it is the step that was
             recorded.
     """
@@ -75,7 +75,7 @@ class Offence:
     step: int
     batch: Any
     values: Values
-    chance: Values
+    random_state: Values
     proved: bool
 
 
@@ -132,7 +132,7 @@ class ReplayBuffer:
         if self.snapshots:
             snapshot = self.snapshots[-1]
             snapshot.batches.append(batch)
-            snapshot.chances.append(current().chance())
+            snapshot.random_states.append(current().random_state())
             shapes = [getattr(leaf, "shape", ()) for leaf in keras.tree.flatten(batch)]
             sizes = [math.prod(int(n or 0) for n in shape) for shape in shapes]
             snapshot.bytes += 4 * sum(sizes)
@@ -216,15 +216,15 @@ def find_offence(
     function = fresh_train_function(model)
     by_id = {id(variable): variable for variable in variables}
     for index, batch in enumerate(snapshot.batches):
-        step, chance = snapshot.step + index, snapshot.chances[index]
+        step, random_state = snapshot.step + index, snapshot.random_states[index]
         for variable, rate in snapshot.rates.get(index, {}).items():
             by_id[variable].assign(rate)
         before = copied(variables)
-        current().set_chance(chance)
+        current().set_random_state(random_state)
         logs = current().watching.one_step(model, function, batch)
         broke = is_broken(copied(variables[:weights]), logs)
         if broke or step == recorded:
-            return Offence(step, batch, before, chance, broke)
+            return Offence(step, batch, before, random_state, broke)
     return None
 
 

@@ -1,4 +1,10 @@
-"""All taps on a model while it trains: optimizers, layers, the train function."""
+"""All taps on a model while it trains: optimizers, layers, the train function.
+
+For `fit`: `train_function` builds a step that goes through the taps; `install` puts
+them on the instances; then each step (or, where it is compiled, its trace) runs
+`_step` → `layers` → Keras's own `train_step` → the `OptimizerTap`s → `_send`. For a
+custom loop: `loop` does all of it for the length of a `with`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +19,7 @@ from keras import ops
 from .._errors import told_as
 from .._keras import is_built
 from .._shadow import Shadows
-from ..backends import Parts, Tensor, current
+from ..backends import LoopStream, Parts, Probe, Stream, Tensor, current
 from ..engine import Session
 from ..select import (
     NOTHING,
@@ -27,7 +33,7 @@ from ..select import (
     selectors,
     walk,
 )
-from ..summarise import Group, changes, measure
+from ..summarise import changes, measure
 from ._optimizer import SCALARS, OptimizerTap
 
 _ARGUMENTS = {Weights: "layers", Activations: "activations", Inputs: "activations"}
@@ -42,26 +48,26 @@ class Watching:
     Args:
         model: The model.
         optimizers: Those that train it.
-        wrt: What is watched. Resolved when the model is built, at the latest at the
-            first step.
-        slots: How many steps there may be between two visits of the host.
-        failed: Is told of a failure of ours, which must not become the user's.
+        wrt: Selects what is watched. Resolved when the model is built, at the latest
+            at the first step.
+        failed: Gets a failure of ours, which must not become the user's.
     """
+
+    stream: Stream
+    """Carries what the steps send; made with the train function, or for the loop."""
 
     def __init__(
         self,
         model: Any,
         optimizers: Sequence[Any],
         wrt: Wrt,
-        slots: int,
         failed: Callable[[Exception], None],
     ) -> None:
         self.model = model
-        self.stream = current().watching.Stream(slots)
         self.activations: tuple[str, ...] = ()
         """The activations whose values are sent, in their order."""
         self.reached: tuple[str, ...] = ()
-        """Those of them whose gradients are sent, too."""
+        """The activations whose gradients are sent, too."""
         self.hidden: set[str] = set()
         """Layers whose tensors live inside a loop or a branch."""
         self._wrt = wrt
@@ -70,7 +76,7 @@ class Watching:
         self._shadows = Shadows(everywhere=True)
         self._resolved: tuple[Tree, Selection, dict[int, str]] | None = None
         self.taps = [
-            OptimizerTap(optimizer, f"optimizer{i}", self.stream, self.name_of, failed)
+            OptimizerTap(optimizer, f"optimizer{i}", self.name_of, failed)
             for i, optimizer in enumerate(optimizers)
         ]
 
@@ -108,12 +114,18 @@ class Watching:
         """Returns a train function of the model whose steps go through the taps.
 
         Args:
-            before: Is told how many steps are about to be made.
+            before: Gets the number of steps that are about to run.
             after: Gets the logs, and returns them.
             keep: Gets the batch of each step.
         """
-        rebuild = current().watching.rebuild
-        return rebuild(self.model, self.stream, before, after, keep)
+        watching = current().watching
+        self._connect(watching.stream(self.model))
+        return watching.rebuild(self.model, self.stream, before, after, keep)
+
+    def _connect(self, stream: Stream) -> None:
+        self.stream = stream
+        for tap in self.taps:
+            tap.stream = stream
 
     def install(self) -> None:
         """Shadows what has to be, on the instances."""
@@ -144,20 +156,19 @@ class Watching:
         receive: Callable[..., None],
         start: int,
         foreseen: bool,
-    ) -> Iterator[None]:
-        """Taps a loop that is not `fit`: nobody announces its steps."""
-        self.stream = current().watching.LoopStream(ask, receive, start, foreseen)
-        self.stream.several = len(self.taps) > 1
-        for tap in self.taps:
-            tap.stream = self.stream
-        session = self._new_session()
+    ) -> Iterator[LoopStream]:
+        """Taps a custom loop, whose steps are not announced; yields its stream."""
+        stream = current().watching.loop_stream(ask, receive, start, foreseen)
+        self._connect(stream)
+        probe = current().watching.probe()
+        session = self._new_session(probe)
 
         def done() -> None:
             if session is not None:
                 if not any(tap.rehearses for tap in self.taps):
-                    self._send(session, self.stream.due(SCALARS))
+                    self._send(session, probe, stream.due(SCALARS))
                 session.forget()
-            self.stream.applied()
+            stream.applied()
 
         self.taps[-1].done = done
         try:
@@ -167,24 +178,23 @@ class Watching:
                     stack.callback(tap.remove)
                 if session is not None:
                     stack.enter_context(session.open(alone=False))
-                    stack.enter_context(session.recorder.listening())  # type: ignore[attr-defined]
-                yield
+                yield stream
         finally:
             self.taps[-1].done = None
 
     def seconds(self) -> float:
-        """Returns how long it takes to measure as many numbers as a step does.
+        """Returns the seconds that measuring as many numbers as a step does takes.
 
-        The weights stand for their gradients: what is read and compared is as large.
+        The weights stand for their gradients, which are as large.
         """
         kernels = current().watching.kernels
         chosen = self.resolve()[1].weights.values()
         values = [weight.variable.value for weight in chosen]
 
         def numbers(tensors: Sequence[Tensor]) -> Any:
-            # Copies, because what was before is used up.
+            # Copies, because `changes` may use up what was before.
             before = [ops.copy(tensor) for tensor in tensors]
-            return measure(Group(tensors, kernels)), changes(before, tensors, kernels)
+            return measure(tensors, kernels), changes(before, tensors, kernels)
 
         return float(current().watching.seconds(numbers, values))
 
@@ -193,30 +203,32 @@ class Watching:
     @contextlib.contextmanager
     def layers(self) -> Iterator[Callable[[], None]]:
         """Taps the layers; what is yielded sends what was seen."""
+        probe = current().watching.probe()
         try:
             due = self.stream.due(SCALARS)
-            session = None if due is False else self._new_session()
+            session = None if due is False else self._new_session(probe)
         except Exception as error:  # noqa: BLE001 - ours must not end a training
             self._failed(error)
             session = None
         if session is None:
             yield lambda: None
             return
-        with session.open(alone=False), session.recorder.listening():  # type: ignore[attr-defined]
-            yield lambda: self._send(session, due)
+        with session.open(alone=False):
+            yield lambda: self._send(session, probe, due)
 
-    def _new_session(self) -> Session | None:
+    def _new_session(self, probe: Probe) -> Session | None:
         # A model that is not built has no addresses yet: its first step goes untapped.
         if not is_built(self.model):
             return None
         tree, selection, _ = self.resolve()
         if not selection.taps:
             return None
-        return Session(tree, selection, current().watching.Probe())
+        return Session(tree, selection, probe)
 
-    def _send(self, session: Session, due: Any) -> None:
+    def _send(self, session: Session, probe: Probe, due: Any) -> None:
+        """Sends the activations that a session has tapped, and their gradients."""
         try:
-            values, gradients, hidden = session.recorder.take()  # type: ignore[attr-defined]
+            values, gradients, hidden = probe.take()
             reached = [leaf for leaf in values if leaf in gradients]
             calls = session.facts.calls
             self.activations = tuple(leaf.name(calls) for leaf in values)
@@ -224,14 +236,14 @@ class Watching:
             self.hidden |= {leaf.address for leaf in hidden}
             if not values:
                 return
-            kernels = current().watching.kernels
+            kernels = self.stream.kernels
 
             def numbers() -> Parts:
-                parts = {"values": measure(Group([*values.values()], kernels))}
+                parts = {"values": measure([*values.values()], kernels)[0]}
                 if reached:
                     chosen = [gradients[leaf] for leaf in reached]
                     scale = self.taps[0].scale if self.taps else None
-                    parts["gradients"] = measure(Group(chosen, kernels, scale))
+                    parts["gradients"] = measure(chosen, kernels, scale)[0]
                 return parts
 
             self.stream.emit(ACTIVATIONS, due, numbers)
@@ -241,12 +253,12 @@ class Watching:
 
 def optimizers_of(model: Any) -> list[Any]:
     """Returns the optimizers a model holds: its own, and those of a custom step."""
-    found: dict[int, Any] = {}
+    optimizers: dict[int, Any] = {}
     values = [getattr(model, "optimizer", None), *vars(model).values()]
     for value in values:
         items = value.values() if isinstance(value, dict) else value
         several = isinstance(value, dict | list | tuple)
         for item in items if several else [value]:
             if isinstance(item, keras.optimizers.Optimizer):
-                found.setdefault(id(item), item)
-    return list(found.values())
+                optimizers.setdefault(id(item), item)
+    return list(optimizers.values())

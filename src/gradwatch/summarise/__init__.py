@@ -14,22 +14,20 @@ from ._columns import is_blank as is_blank
 from ._row import Row as Row
 from ._sparse import summarise_rows as summarise_rows
 
-# What runs inside a step needs Keras, and with it a framework. Who only reads a run
-# (the report, TensorBoard's tab) is not to wait for one.
+# What runs inside a step needs Keras, and with it a framework. Readers of a run (the
+# report, TensorBoard's tab) do not wait for one.
 if TYPE_CHECKING:
     from ._exact import Reading as Reading
     from ._exact import read as read
     from ._finish import finish as finish
     from ._finish import norms as norms
-    from ._sample import SAMPLE as SAMPLE
+    from ._measure import SUMS as SUMS
+    from ._measure import measure as measure
+    from ._pack import SAMPLE as SAMPLE
     from ._squares import Move as Move
     from ._squares import changes as changes
     from ._squares import read_move as read_move
     from ._squares import squares as squares
-    from ._step import SUMS as SUMS
-    from ._step import Group as Group
-    from ._step import histograms as histograms
-    from ._step import measure as measure
 else:
 
     def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
-"""What must be exact of a large tensor: it is read four times, and nothing is written.
+"""The exact numbers of a large tensor: it is read four times, and nothing is written.
 
 Smallest, largest, sum and squares. Where an element is not finite, or so large or small
-that its square is not, everything is computed again, of the finite elements divided by
+that its square is not, everything is recomputed, of the finite elements divided by
 a power of two.
 """
 
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from keras import ops
 
-from ._elements import (
+from ._kernels import (
     LARGEST,
     SMALLEST,
     Kernels,
@@ -25,19 +25,19 @@ from ._elements import (
     unless,
     widened,
 )
-from ._sample import sample_of
+from ._pack import sample_of
 
 PIECES = 64
 EXACT = ("low", "high", "total", "squares", "exponent", "nan", "posinf", "neginf")
 
 
 class Reading(NamedTuple):
-    """What was read of a large tensor before somebody else used it up.
+    """Numbers of a large tensor that was read before the optimizer used it up.
 
     Attributes:
-        shape: Of the tensor.
+        shape: Shape of the tensor.
         numbers: `EXACT`, as a vector.
-        sample: Some of its elements, as a vector.
+        sample: About `SAMPLE` of its elements, as a vector.
     """
 
     shape: tuple[int, ...]
@@ -52,7 +52,7 @@ def read(tensor: Tensor, kernels: Kernels) -> tuple[Tensor, Tensor]:
 
 
 def exact(tensors: Sequence[Tensor], kernels: Kernels) -> Tensor:
-    """Returns `EXACT` of each tensor, as lines."""
+    """Returns `EXACT` of each tensor, as rows."""
     return kernels.of_each(_exact(kernels), tensors)
 
 
@@ -62,9 +62,9 @@ def _exact(kernels: Kernels) -> Callable[[Sequence[Tensor]], Tensor]:
 
 
 def _exact_with(kernels: Kernels, tensors: Sequence[Tensor]) -> Tensor:
-    found = kernels.in_turn([partial(kernels.sums, tensor) for tensor in tensors])
+    sums = kernels.in_turn([partial(kernels.sums, tensor) for tensor in tensors])
     low, high, total, squares = (
-        stacked([numbers[place] for numbers in found]) for place in range(4)
+        stacked([numbers[i] for numbers in sums]) for i in range(4)
     )
     top = ops.maximum(-low, high)
     # A sum is not finite if any element is not; the extremes may pass over a NaN.
@@ -72,8 +72,8 @@ def _exact_with(kernels: Kernels, tensors: Sequence[Tensor]) -> Tensor:
 
     def plain() -> Tensor:
         none = ops.zeros_like(total)
-        sums = (low, high, total, squares, none, none, none, none)
-        return ops.stack(sums, axis=1)
+        columns = (low, high, total, squares, none, none, none, none)
+        return ops.stack(columns, axis=1)
 
     def careful() -> Tensor:
         return ops.stack([_careful(tensor, kernels) for tensor in tensors])
@@ -82,13 +82,13 @@ def _exact_with(kernels: Kernels, tensors: Sequence[Tensor]) -> Tensor:
 
 
 def _careful(tensor: Tensor, kernels: Kernels) -> Tensor:
-    """The same of the finite elements, divided by a power of two before squaring."""
+    """Measures the finite elements, divided by a power of two before squaring."""
     kinds = _in_pieces(_kinds, tensor, kernels)
     low, high = ops.min(kinds[:, 0]), ops.max(kinds[:, 1])
     exponent = exponent_of(ops.maximum(-low, high))
     factor = ops.power(ops.ones_like(exponent) * 2, -exponent)
     sums = _in_pieces(partial(_sums, factor), tensor, kernels)
-    counts = (ops.sum(kinds[:, place]) for place in (2, 3, 4))
+    counts = (ops.sum(kinds[:, i]) for i in (2, 3, 4))
     total, squares = ops.sum(sums[:, 0]), ops.sum(sums[:, 1])
     return stacked([low, high, total, squares, exponent, *counts])
 
@@ -113,13 +113,13 @@ def _sums(factor: Tensor, piece: Tensor) -> Tensor:
 def _in_pieces(
     function: Callable[[Tensor], Tensor], tensor: Tensor, kernels: Kernels
 ) -> Tensor:
-    """Calls a function of vectors on pieces of a tensor, and returns its lines.
+    """Calls a function of vectors on pieces of a tensor, and returns its rows.
 
     XLA sets memory aside for a branch whether it is taken or not, and much of it is
     fresh memory at every step: so a branch goes through a tensor piece by piece.
     """
     flat = ops.reshape(tensor, (-1,))
-    if kernels.can_branch() or None in tuple(tensor.shape):
+    if kernels.can_branch or None in tuple(tensor.shape):
         return function(flat)[None]
     size = math.prod(tuple(tensor.shape))
     width = size // PIECES

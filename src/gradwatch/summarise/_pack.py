@@ -1,4 +1,4 @@
-"""Many small tensors as one matrix, so that a few operations measure them all.
+"""Many small tensors as one matrix, and an even sample of each large one.
 
 A model has hundreds of small weights. Measured one by one they would cost thousands of
 operations, each of which is traced, compiled and scheduled. Laid end to end, each
@@ -17,6 +17,10 @@ from keras import ops
 
 Tensor = Any
 WIDTH = 64
+WHOLE = 16_384
+"""Maximum size of a tensor that is measured whole."""
+SAMPLE = 4_096
+"""Number of elements of a larger one that give shares, `mean_abs` and histograms."""
 
 
 class Pack:
@@ -34,9 +38,9 @@ class Pack:
         self.lengths = np.array(lengths, np.int64)
         lines = [max(1, math.ceil(length / WIDTH)) for length in lengths]
         self.missing = np.array(lines) * WIDTH - self.lengths
-        """How many zeros fill up the last line of each."""
+        """Number of zeros that fill up the last line of each."""
         self.several = np.array(lines) > 1
-        """Whether a vector has several lines."""
+        """True for vectors of several lines."""
         self.owners = np.repeat(np.arange(len(lines), dtype=np.int32), lines)
         """The tensor that each line belongs to."""
         inside = np.ones((len(self.owners), WIDTH), bool)
@@ -45,7 +49,7 @@ class Pack:
             if missing:
                 inside[end - 1, WIDTH - missing :] = False
         self.inside = inside
-        """Where the matrix holds numbers, and not what fills a line up."""
+        """True where the matrix holds numbers, and not what fills a line up."""
         edges = ~inside.all(axis=1) | ~self.several[self.owners]
         self.edges = np.flatnonzero(edges).astype(np.int32)
         """The lines that are filled up, or are a whole vector."""
@@ -64,14 +68,59 @@ class Pack:
         """Adds up what the lines of each tensor gave."""
         columns = ops.stack([ops.cast(line, "float32") for line in lines], axis=1)
         total = ops.segment_sum(columns, self.owners, len(self.lengths))
-        return [total[:, place] for place in range(len(lines))]
+        return [total[:, i] for i in range(len(lines))]
 
     def largest(self, *lines: Tensor) -> list[Tensor]:
         """Returns the largest of what the lines of each tensor gave."""
         columns = ops.stack(lines, axis=1)
         top = ops.segment_max(columns, self.owners, len(self.lengths))
-        return [top[:, place] for place in range(len(lines))]
+        return [top[:, i] for i in range(len(lines))]
 
     def spread(self, per_tensor: Tensor) -> Tensor:
         """Gives each line the number of its tensor, as a column."""
         return self.take(per_tensor, self.owners)[:, None]
+
+
+def sample_of(
+    tensor: Tensor,
+    take: Callable[[Tensor, Any], Tensor],
+    limit: int = SAMPLE,
+) -> Tensor:
+    """Returns at most about `limit` of the elements, evenly spread, as a vector.
+
+    Whole lines of the last axis are taken, at an odd distance, so that no pattern of
+    the shape is met again and again. Of a batch of unknown size, the first examples.
+    """
+    shape = tuple(tensor.shape)
+    if None in shape:
+        width = math.prod(n for n in shape[1:] if n is not None)
+        flat = ops.reshape(tensor, (-1, max(width, 1)))
+        flat = flat[:, :: _step(width, limit)]
+        return ops.reshape(flat[: max(1, limit // max(flat.shape[1], 1))], (-1,))
+    size, last = math.prod(shape), shape[-1] if shape else 1
+    step = _step(size, limit)
+    if step == 1:
+        return ops.reshape(tensor, (-1,))
+    if size // last >= 8 * step:
+        # Taken, not sliced with steps, which is slow in TensorFlow.
+        lines = np.arange(0, size // last, step, dtype=np.int32)
+        chosen = take(ops.reshape(tensor, (-1, last)), lines)
+        return ops.reshape(chosen, (-1,))
+    indices = np.arange(0, size, step, dtype=np.int32)
+    return take(ops.reshape(tensor, (-1,)), indices)
+
+
+def sample_size(shape: tuple[int, ...]) -> int:
+    """Returns how many elements `sample_of` takes of a tensor of this shape."""
+    size, last = math.prod(shape), shape[-1] if shape else 1
+    step = _step(size, SAMPLE)
+    if step > 1 and size // last >= 8 * step:
+        return math.ceil(size // last / step) * last
+    return math.ceil(size / step)
+
+
+def _step(size: int, limit: int) -> int:
+    if limit == SAMPLE and size <= WHOLE:
+        return 1
+    step = -(-size // limit)
+    return max(1, step if step <= 1 else step | 1)

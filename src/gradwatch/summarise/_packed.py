@@ -7,7 +7,7 @@ import math
 import numpy as np
 from keras import ops
 
-from ._elements import LARGEST, SMALLEST, Tensor, along, exponent_of
+from ._kernels import LARGEST, SMALLEST, Tensor, along, exponent_of
 from ._pack import Pack
 
 # Beside a mean that is this share of the mean square, at most, the variance loses no
@@ -16,11 +16,11 @@ _SHARE = 0.9
 
 
 def measured(pack: Pack, matrix: Tensor, limit: Tensor) -> Tensor:
-    """Returns `SUMS` of each vector of the pack, as lines.
+    """Returns `SUMS` of each vector of the pack, as rows.
 
     Every operation writes a matrix as large as this one, so there are as few as can be:
     what is not finite, or too large or small to be squared, is looked for in what they
-    give, and only then is everything computed again with more care.
+    give, and only then is everything recomputed with more care.
     """
     lines = _Lines(pack, matrix)
     high, negative_low = pack.largest(lines.high, -lines.low)
@@ -53,7 +53,7 @@ def measured(pack: Pack, matrix: Tensor, limit: Tensor) -> Tensor:
 
 
 class _Lines:
-    """What lines that are filled up, or are a whole vector, say for themselves."""
+    """Extremes and spread of each line; the zeros that fill a line up do not count."""
 
     def __init__(self, pack: Pack, matrix: Tensor) -> None:
         self.low, self.high = ops.min(matrix, axis=1), ops.max(matrix, axis=1)
@@ -67,20 +67,20 @@ class _Lines:
         length = ops.convert_to_tensor(pack.inside[edges].sum(1).astype(np.float32))
         center = ops.sum(some, axis=1) / ops.maximum(length, 1.0)
         away = ops.where(inside, some - center[:, None], ops.zeros_like(some))
-        found = {
+        exact = {
             "low": ops.min(numbers, axis=1),
             "high": ops.max(numbers, axis=1),
             "spread": ops.sum(ops.square(away), axis=1),
         }
-        places = np.arange(len(pack.owners), dtype=np.int32)
-        places[edges] = len(places) + np.arange(len(edges))
-        for name, edge in found.items():
+        indices = np.arange(len(pack.owners), dtype=np.int32)
+        indices[edges] = len(indices) + np.arange(len(edges))
+        for name, edge in exact.items():
             both = ops.concatenate([getattr(self, name), edge])
-            setattr(self, name, pack.take(both, places))
+            setattr(self, name, pack.take(both, indices))
 
 
 def _careful(pack: Pack, matrix: Tensor, limit: Tensor) -> Tensor:
-    """The same of the finite elements, divided by a power of two before squaring."""
+    """Measures the finite elements, divided by a power of two before squaring."""
     inside = ops.convert_to_tensor(pack.inside)
     finite = ops.logical_and(ops.isfinite(matrix), inside)
     numbers = ops.where(finite, matrix, ops.zeros_like(matrix))

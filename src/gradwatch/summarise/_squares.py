@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from keras import ops
 
-from ._elements import (
+from ._kernels import (
     LARGEST,
     SMALLEST,
     Kernels,
@@ -21,19 +21,18 @@ from ._elements import (
     stacked,
     widened,
 )
-from ._pack import Pack
-from ._sample import sample_of
+from ._pack import Pack, sample_of
 
 ROUNDING = 1024
-"""So many elements tell what rounding made of an update."""
+"""Number of elements that show what rounding made of an update."""
 
 
 class Move(NamedTuple):
-    """What was read of an update just before it was made.
+    """Numbers of an update that was read just before it was made.
 
     Attributes:
         numbers: `squares` of the weight, and of what is added to it.
-        before: Some elements of the weight.
+        before: A sample of the weight.
         added: The same elements of what is added.
     """
 
@@ -49,15 +48,14 @@ def squares(tensors: Sequence[Tensor], kernels: Kernels) -> Tensor:
     """
     kinds = [_kind(tensor, kernels) for tensor in tensors]
     small, large = (
-        [place for place, found in enumerate(kinds) if found is kind]
-        for kind in ("small", "large")
+        [i for i, own in enumerate(kinds) if own is kind] for kind in ("small", "large")
     )
     blocks = []
     if small:
-        pack, matrix = _packed([tensors[place] for place in small], kernels)
+        pack, matrix = _packed([tensors[i] for i in small], kernels)
         blocks.append(_packed_squares(pack, matrix))
     if large:
-        chosen = [widened(tensors[place]) for place in large]
+        chosen = [widened(tensors[i]) for i in large]
         blocks.append(kernels.of_each(_with(_squares, kernels), chosen))
     return _in_order(kernels, blocks, small, large)
 
@@ -71,25 +69,23 @@ def changes(
     """
     kinds = [_kind(tensor, kernels) for tensor in before]
     small, large, listened = (
-        [place for place, found in enumerate(kinds) if found is kind]
+        [i for i, own in enumerate(kinds) if own is kind]
         for kind in ("small", "large", "move")
     )
     were, moved = [], []
     if small:
-        pack, old = _packed([before[place] for place in small], kernels)
-        _, new = _packed([after[place] for place in small], kernels)
+        pack, old = _packed([before[i] for i in small], kernels)
+        _, new = _packed([after[i] for i in small], kernels)
         were.append(_packed_squares(pack, old))
         moved.append(_packed_squares(pack, new - old))
     if large:
-        old = [widened(before[place]) for place in large]
-        new = [widened(ops.convert_to_tensor(after[place])) for place in large]
+        old = [widened(before[i]) for i in large]
+        new = [widened(ops.convert_to_tensor(after[i])) for i in large]
         lines = kernels.of_each(_with(_changes, kernels), old, new)
         were.append(lines[:, :2])
         moved.append(lines[:, 2:])
     if listened:
-        lines = ops.stack(
-            [_as_made(before[place], after[place], kernels) for place in listened]
-        )
+        lines = ops.stack([_as_made(before[i], after[i], kernels) for i in listened])
         were.append(lines[:, :2])
         moved.append(lines[:, 2:])
     orders = (small, large, listened)
@@ -112,9 +108,10 @@ def _with(function: Callable[..., Tensor], kernels: Kernels) -> Callable[..., Te
 
 
 def _squares(kernels: Kernels, tensors: Sequence[Tensor]) -> Tensor:
-    if not kernels.can_branch():
+    if not kernels.can_branch:
         return ops.stack([_shrunk(tensor, kernels) for tensor in tensors])
-    return _rescued(kernels.all_squares(tensors), lambda: tensors, kernels)
+    plain = kernels.in_turn([partial(kernels.sum_of_squares, t) for t in tensors])
+    return _rescued(stacked(plain), tensors, kernels)
 
 
 def _shrunk(tensor: Tensor, kernels: Kernels) -> Tensor:
@@ -131,7 +128,7 @@ def _shrunk(tensor: Tensor, kernels: Kernels) -> Tensor:
 def _changes(
     kernels: Kernels, before: Sequence[Tensor], after: Sequence[Tensor]
 ) -> Tensor:
-    """Squares of what was, and of the differences."""
+    """Returns the squares of the tensors before, and of the differences."""
     were = _squares(kernels, before)
     moves = kernels.differences(before, after)
     return ops.concatenate([were, _squares(kernels, moves)], axis=1)
@@ -161,7 +158,7 @@ def _rounded(numbers: Tensor, before: Tensor, added: Tensor, now: Tensor) -> Ten
 def _kind(tensor: Tensor | Move, kernels: Kernels) -> str:
     if isinstance(tensor, Move):
         return "move"
-    return "small" if is_small(tensor) and not kernels.takes_lists() else "large"
+    return "small" if is_small(tensor) and kernels.packs else "large"
 
 
 def _packed(tensors: Sequence[Tensor], kernels: Kernels) -> tuple[Pack, Tensor]:
@@ -179,20 +176,17 @@ def _packed_squares(pack: Pack, matrix: Tensor) -> Tensor:
 
 
 def _in_order(
-    kernels: Kernels, blocks: Sequence[Tensor], *places: Sequence[int]
+    kernels: Kernels, blocks: Sequence[Tensor], *indices: Sequence[int]
 ) -> Tensor:
-    order = np.argsort(np.concatenate([*places, []])).astype(np.int32)
+    order = np.argsort(np.concatenate([*indices, []])).astype(np.int32)
     return kernels.take(ops.concatenate(blocks), order)
 
 
-def _rescued(
-    plain: Tensor, make: Callable[[], Sequence[Tensor]], kernels: Kernels
-) -> Tensor:
-    """Where a sum has left the safe range, all are computed again, scaled."""
+def _rescued(plain: Tensor, tensors: Sequence[Tensor], kernels: Kernels) -> Tensor:
+    """Recomputes all sums, scaled, if one has left the safe range."""
     smallest, largest = SMALLEST**2, LARGEST**2
 
     def careful() -> Tensor:
-        tensors = make()
         exponents = [exponent_of(ops.max(ops.abs(t))) for t in tensors]
         shrunk = [
             tensor * ops.power(ops.ones_like(exponent) * 2, -exponent)

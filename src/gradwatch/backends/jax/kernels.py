@@ -1,96 +1,109 @@
-"""The reductions of a training step for which JAX has a faster word than Keras."""
+"""The reductions of a training step that JAX can do faster than Keras."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from .._kernels import BaseKernels
 from .._protocol import Tensor
-from .apart import apart as _apart
+from .._recompute import recompute
 
 
-def total(tensor: Tensor) -> Tensor:
-    """One loop with what makes the elements."""
-    return jnp.sum(tensor)
+@dataclass(frozen=True)
+class JaxKernels(BaseKernels):
+    """The reductions of JAX, whose steps are always compiled by XLA."""
 
+    @property
+    def can_branch(self) -> bool:
+        """False: a branch keeps XLA from updating the weights of the step in place."""
+        return False
 
-def sum_of_squares(tensor: Tensor) -> Tensor:
-    """A dot product is one sweep, and is not fused into a slow loop with others."""
-    return jnp.vdot(tensor, tensor)
+    def apart(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Recomputes products that XLA rounds together with the sums they are in."""
+        return recompute(tensors, _factors, _remake, _hidden)
 
+    def sum_of_squares(self, tensor: Tensor) -> Tensor:
+        """Takes a dot product: one sweep, not fused into a slow loop with others."""
+        return jnp.vdot(tensor, tensor)
 
-def all_squares(tensors: Sequence[Tensor]) -> Tensor:
-    """One after the other."""
-    found = in_turn([functools.partial(sum_of_squares, t) for t in tensors])
-    return jnp.stack([square.astype(jnp.float32) for square in found])
+    def exponents(self, tensor: Tensor) -> Tensor:
+        """Returns the exponents, from the bits."""
+        bits = jax.lax.bitcast_convert_type(tensor, jnp.int32)
+        return ((bits >> 23) & 255) - 127
 
+    def count(self, numbers: Tensor, length: int) -> Tensor:
+        """Returns how often each of 0 … length-1 occurs."""
+        return jnp.bincount(numbers, length=length).astype(jnp.float32)
 
-def takes_lists() -> bool:
-    """Many small tensors are better packed together."""
-    return False
-
-
-def differences(before: Sequence[Tensor], after: Sequence[Tensor]) -> list[Tensor]:
-    """How far each tensor moved, or as far back."""
-    return [new - old for old, new in zip(before, after, strict=True)]
-
-
-def sums(tensor: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Returns the smallest, the largest, the sum, and the sum of squares."""
-    return jnp.min(tensor), jnp.max(tensor), jnp.sum(tensor), sum_of_squares(tensor)
-
-
-def exponents(tensor: Tensor) -> Tensor:
-    """Reads them from the bits: exact, where a logarithm may round."""
-    bits = jax.lax.bitcast_convert_type(tensor, jnp.int32)
-    return ((bits >> 23) & 255) - 127
-
-
-def count(numbers: Tensor, length: int) -> Tensor:
-    """Returns how often each of 0 … length-1 occurs."""
-    return jnp.bincount(numbers, length=length).astype(jnp.float32)
-
-
-def apart(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Whoever reads a tensor must not change how it is computed."""
-    return _apart(tensors)
+    def take(self, tensor: Tensor, indices: Any) -> Tensor:
+        """Returns the rows at these indices, unchecked."""
+        return tensor.at[indices].get(mode="promise_in_bounds")
 
 
 def barrier(tensors: Any) -> Any:
-    """Tells XLA that whoever uses one of these waits for all of them."""
+    """Returns the same tensors; users of any of them wait for all of them."""
     return jax.lax.optimization_barrier(tensors)  # type: ignore[no-untyped-call]
 
 
-def in_turn(makers: Sequence[Callable[[], Any]]) -> list[Any]:
-    """Nothing to arrange: XLA arranges what it compiles."""
-    return [make() for make in makers]
+# what XLA rounds together -------------------------------------------------------------
+
+_PRODUCTS = frozenset(["div", "exp", "exp2", "integer_pow", "mul", "square"])
+"""Primitives that XLA may round together with a sum that uses them."""
+_THROUGH = frozenset(
+    [
+        *("broadcast_in_dim", "copy", "copy_p", "expand_dims", "neg", "reshape"),
+        *("rev", "slice", "squeeze", "stop_gradient", "transpose"),
+    ]
+)
+"""Primitives that a product passes through without being rounded."""
+_HEAVY = frozenset(
+    [
+        *("conv_general_dilated", "dot_general", "cond", "while", "scan", "sort"),
+        *("cholesky", "triangular_solve", "eigh", "qr", "svd", "lu", "fft"),
+    ]
+)
+"""Primitives that are not computed twice."""
 
 
-def can_branch() -> bool:
-    """A branch keeps XLA from updating the weights of the step in place."""
-    return False
+def is_rounded_alone(tensor: Tensor) -> bool:
+    """Returns whether a tensor is rounded by itself, whatever reads it."""
+    return _factors(tensor) is None
 
 
-def take(tensor: Tensor, places: Any) -> Tensor:
-    """All places are there: nothing to check."""
-    return tensor.at[places].get(mode="promise_in_bounds")
+def _factors(tensor: Tensor) -> Sequence[Tensor] | None:
+    equation = getattr(tensor, "parent", None)
+    if equation is None or len(equation.outvars) != 1 or equation.effects:
+        return None
+    inputs: Sequence[Tensor] = equation.in_tracers
+    name = equation.primitive.name
+    if name in _PRODUCTS or (name in _THROUGH and not is_rounded_alone(inputs[0])):
+        return inputs
+    # A function within the step, such as an activation, may end in a product.
+    if name in ("jit", "pjit") and _is_light(equation.params["jaxpr"].jaxpr):
+        return inputs
+    return None
 
 
-def shared(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
-    """Nothing to share: shapes are always known."""
-    return function(*tensors)
+def _is_light(function: Any) -> bool:
+    return all(
+        equation.primitive.name not in _HEAVY
+        and (
+            "jaxpr" not in equation.params or _is_light(equation.params["jaxpr"].jaxpr)
+        )
+        for equation in function.eqns
+    )
 
 
-def of_each(function: Callable[..., Tensor], *tensors: Sequence[Tensor]) -> Tensor:
-    """All at once: one question, whether all are well, instead of many."""
-    return function(*tensors)
+def _remake(tensor: Tensor, inputs: list[Tensor]) -> Tensor:
+    equation = tensor.parent
+    made = equation.primitive.bind(*inputs, **equation.params)
+    return made[0] if equation.primitive.multiple_results else made
 
 
-def dense(gradient: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Gradients are dense here."""
-    del shape
-    return gradient
+def _hidden(tensor: Tensor) -> Tensor:
+    return barrier(tensor) if isinstance(tensor, jax.core.Tracer) else tensor

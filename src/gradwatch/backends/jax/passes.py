@@ -2,21 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, get_opaque_trace_state, jaxpr_as_fun
 
 from .._common import shapes, unscaled
 from .._flow import analyse
-from .._protocol import Leaf, Outcome, Passed, Program, Runner, Tensor
-from .paths import flow_of
-from .recorder import Recorder
+from .._protocol import Leaf, Outcome, Passed, Tensor
+from .graph import flow_of
 
 
-class Traced:
+def level() -> Any:
+    """Tells one trace from another: the outer function from a loop's body."""
+    return get_opaque_trace_state(convention="nnx")  # type: ignore[no-untyped-call]
+
+
+class JaxRecorder:
+    """Adds a zero at each leaf; without zeros given, only learns which there are."""
+
+    def __init__(self, zeros: dict[Leaf, Tensor] | None, places: list[str]) -> None:
+        self.zeros = zeros
+        self.places = places
+        self.leaves: dict[Leaf, Any] = {}
+        self.kept: dict[Leaf, Tensor] = {}
+        self._level = level()
+
+    def mark(self, leaf: Leaf, tensor: Tensor, *, keep: bool) -> Tensor:
+        """The gradient at a tensor is the gradient of what is added to it."""
+        self.leaves[leaf] = jax.typeof(tensor)
+        if self.zeros is not None:
+            tensor = tensor + self.zeros[leaf]
+        if keep:
+            self.kept[leaf] = tensor
+        return tensor
+
+    def can_leave(self, tensor: Tensor) -> bool:
+        """Inside a scan, a branch, a map or a nested jit the trace is another one."""
+        del tensor
+        return bool(level() == self._level)
+
+    def is_dense(self, tensor: object) -> bool:
+        """Sparse arrays of JAX are another class."""
+        return isinstance(tensor, jax.Array)
+
+    @contextlib.contextmanager
+    def place(self, address: str) -> Iterator[None]:
+        """The name stack of an equation tells its layer; names must not hold "/"."""
+        self.places.append(address)
+        with jax.named_scope(f"gw{len(self.places) - 1}"):
+            yield
+
+
+class JaxRunner:
     """A program as an equation list, compiled or interpreted; holds no model."""
 
     def __init__(
@@ -34,7 +75,7 @@ class Traced:
         holder: dict[str, Any] = {}
 
         def forward(values: Any, batch: Any, zeros: list[Tensor]) -> Any:
-            recorder = Recorder(dict(zip(leaves, zeros, strict=True)), places)
+            recorder = JaxRecorder(dict(zip(leaves, zeros, strict=True)), places)
             outcome: Outcome = program(recorder, values, batch)
             target = outcome.value
             if outcome.scale is not None:
@@ -86,10 +127,10 @@ def _discover(
     become arguments.
     """
     while True:
-        recorder: list[Recorder] = []
+        recorder: list[JaxRecorder] = []
 
-        def look(values: Any, batch: Any, into: list[Recorder] = recorder) -> Tensor:
-            into[:] = [Recorder(None, [])]
+        def look(values: Any, batch: Any, into: list[JaxRecorder] = recorder) -> Tensor:
+            into[:] = [JaxRecorder(None, [])]
             return program(into[0], values, batch).value
 
         jax.eval_shape(look, [v.value for v in variables], list(tensors))
@@ -126,12 +167,19 @@ def _differentiated(
     return run
 
 
-def prepare(
-    program: Program,
-    variables: Sequence[Any],
-    tensors: Sequence[Tensor],
-    *,
-    compiled: bool,
-) -> Runner:
-    """Makes a program ready to run on batches like these tensors."""
-    return Traced(program, list(variables), tensors, compiled=compiled)
+@jax.custom_vjp
+def positive_gradient(tensor: Tensor) -> Tensor:
+    """Returns the tensor; of its gradient only what is positive goes on."""
+    return tensor
+
+
+def _forward(tensor: Tensor) -> tuple[Tensor, None]:
+    return tensor, None
+
+
+def _backward(residual: None, gradient: Tensor) -> tuple[Tensor]:
+    del residual
+    return (jnp.maximum(gradient, 0),)
+
+
+positive_gradient.defvjp(_forward, _backward)

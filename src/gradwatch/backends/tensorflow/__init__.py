@@ -1,17 +1,69 @@
 """TensorFlow: a tape inside one `tf.function`."""
 
-from . import watching as watching
-from .passes import prepare as prepare
-from .rules import positive_gradient as positive_gradient
-from .state import chance as chance
-from .state import dense as dense
-from .state import is_eager as is_eager
-from .state import protected as protected
-from .state import raw_state as raw_state
-from .state import restored as restored
-from .state import set_chance as set_chance
-from .state import synchronise as synchronise
-from .tape import Tape as Tape
+from __future__ import annotations
 
-ASSIGNMENTS_CUT = True
-PROBES_RNN_CELLS = True
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from .._protocol import Backend, Program, Runner, Sparse, Tensor
+from .graph import traced
+from .passes import TFCompiled, TFEager, TFTape, positive_gradient
+from .step import TFWatchedStep
+
+
+class TensorFlow(Backend):
+    """The backend for `KERAS_BACKEND=tensorflow`."""
+
+    watching = TFWatchedStep()
+    tape = TFTape
+    traced = staticmethod(traced)
+    positive_gradient = staticmethod(positive_gradient)
+
+    def prepare(
+        self,
+        program: Program,
+        variables: Sequence[Any],
+        tensors: Sequence[Tensor],
+        *,
+        compiled: bool,
+    ) -> Runner:
+        """Makes a program ready to run on batches like these tensors."""
+        if compiled:
+            return TFCompiled(program, variables, tensors)
+        return TFEager(program, variables)
+
+    def dense(self, gradient: Sparse) -> Tensor:
+        """Returns all rows of a sparse gradient."""
+        slices = tf.IndexedSlices(
+            gradient.values, gradient.indices, tf.constant(gradient.shape, "int64")
+        )
+        return tf.convert_to_tensor(slices)
+
+    def is_eager(self, tensor: Tensor) -> bool:
+        """Returns whether the tensor has a value now."""
+        return not tf.is_symbolic_tensor(tensor)
+
+    def raw_state(self, layers: Sequence[Any]) -> list[Any]:
+        """Returns the raw `tf.Variable`s of layers, which Keras does not protect."""
+        return [
+            value
+            for layer in layers
+            for value in vars(layer).values()
+            if isinstance(value, tf.Variable)
+        ]
+
+    @contextlib.contextmanager
+    def restored(self, raw: Sequence[Any]) -> Iterator[None]:
+        """Gives raw variables their values back when the `with` ends."""
+        before = [variable.read_value() for variable in raw]
+        try:
+            yield
+        finally:
+            for variable, value in zip(raw, before, strict=True):
+                variable.assign(value)
+
+
+BACKEND = TensorFlow()

@@ -1,71 +1,208 @@
-"""The reductions of a training step that TensorFlow can say faster than Keras."""
+"""The reductions of a training step that TensorFlow can do faster than Keras."""
 
 from __future__ import annotations
 
 import functools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
+from tensorflow.python.framework import ops as tf_ops
+from tensorflow.python.ops import control_flow_util
 
+from .._kernels import BaseKernels
 from .._protocol import Tensor
-from .apart import apart as _apart
+from .._recompute import recompute
 
 _TILE = (32, 128)
-"""XLA reduces so many lines of so many elements in one loop with what made them."""
+"""Rows and elements that XLA reduces in one loop with the operation that made them."""
 
 
-def total(tensor: Tensor) -> Tensor:
-    """The sum; XLA does not write to memory what is summed only."""
-    if not in_xla():
+@dataclass(frozen=True)
+class TFKernels(BaseKernels):
+    """The reductions of TensorFlow.
+
+    Attributes:
+        xla: True if XLA compiles the step.
+    """
+
+    xla: bool = False
+
+    @property
+    def can_branch(self) -> bool:
+        """True without XLA, which would not update the weights of the step in place."""
+        return not self.xla
+
+    def apart(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Recomputes products that XLA rounds together with the sums they are in."""
+        if not self.xla:
+            return list(tensors)
+        return recompute(tensors, _factors, _remake, _hidden)
+
+    def total(self, tensor: Tensor) -> Tensor:
+        """Returns the sum; XLA does not write to memory what is only summed."""
+        if self.xla:
+            return _in_tiles(tensor, tf.reduce_sum)[0]
         return tf.reduce_sum(tensor)
-    return _in_tiles(tensor, tf.reduce_sum)[0]
+
+    def sum_of_squares(self, tensor: Tensor) -> Tensor:
+        """Sweeps once; squaring first would write the squares to memory."""
+        if self.xla:
+            return self.total(tf.square(tensor))
+        return 2 * tf.nn.l2_loss(tensor)
+
+    def sums(self, tensor: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Sweeps four times; the last three find the tensor in the cache."""
+        reductions = (tf.reduce_min, tf.reduce_max, tf.reduce_sum)
+        if self.xla:
+            low, high, total = _in_tiles(tensor, *reductions)
+            return low, high, total, self.sum_of_squares(tensor)
+        sweeps = [functools.partial(reduce, tensor) for reduce in reductions]
+        low, high, total, squares = self.in_turn(
+            [*sweeps, functools.partial(self.sum_of_squares, tensor)]
+        )
+        return low, high, total, squares
+
+    def exponents(self, tensor: Tensor) -> Tensor:
+        """Returns the exponents, from the bits."""
+        bits = tf.bitcast(tensor, tf.int32)
+        return (tf.bitwise.right_shift(bits, 23) & 255) - 127
+
+    def count(self, numbers: Tensor, length: int) -> Tensor:
+        """Adds up segments: `bincount` does not compile with XLA."""
+        ones = tf.ones_like(numbers, tf.float32)
+        return tf.math.unsorted_segment_sum(ones, numbers, length)
+
+    def take(self, tensor: Tensor, indices: Any) -> Tensor:
+        """Gathers; Keras would first look for indices counted from the end."""
+        return tf.gather(tensor, indices)
+
+    def in_turn(self, makers: Sequence[Callable[[], Any]]) -> list[Any]:
+        """Runs one after the other: what each reads again is still in the cache."""
+        made: list[Any] = []
+        for make in makers:
+            with tf.control_dependencies(tf.nest.flatten(made[-1]) if made else []):
+                made.append(make())
+        return made
+
+    def shared(self, function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+        """Traces a function of vectors once for all lengths, and calls the trace."""
+        flat = [tf.reshape(tensor, (-1,)) for tensor in tensors]
+        plain = all(tensor.dtype == tf.float32 for tensor in flat)
+        if tf.executing_eagerly() or not plain or self.xla:
+            return function(*flat)
+        return _traced(function, len(flat))(*flat)
+
+    def of_each(
+        self, function: Callable[..., Tensor], *tensors: Sequence[Tensor]
+    ) -> Tensor:
+        """Goes one by one, with calls of one function that is traced once."""
+        alone = _alone(function)
+        rows = zip(*tensors, strict=True)
+        makers = [functools.partial(self.shared, alone, *row) for row in rows]
+        return tf.concat(self.in_turn(makers), 0)
+
+    def dense(self, gradient: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """Adds up repeated rows of a sparse gradient, whose shape is often unknown."""
+        return tf.ensure_shape(tf.convert_to_tensor(gradient), shape)
 
 
-def sum_of_squares(tensor: Tensor) -> Tensor:
-    """One sweep; squaring first would write the squares to memory."""
-    return total(tf.square(tensor)) if in_xla() else 2 * tf.nn.l2_loss(tensor)
+def in_xla() -> bool:
+    """Returns whether the function that is being traced will be compiled by XLA.
+
+    False for a function whose concrete function is asked for without calling it: then
+    the numbers are the same, but XLA may round the training otherwise.
+    """
+    graph = tf_ops.get_default_graph()
+    return bool(control_flow_util.GraphOrParentsInXlaContext(graph))
 
 
-def all_squares(tensors: Sequence[Tensor]) -> Tensor:
-    """One after the other."""
-    found = in_turn([functools.partial(sum_of_squares, t) for t in tensors])
-    return tf.stack([tf.cast(square, tf.float32) for square in found])
+def after(tensor: Tensor, numbers: Tensor) -> Tensor:
+    """Returns the same tensor bit for bit, which XLA computes after the numbers.
+
+    Saves memory: without it, XLA keeps every gradient until the last one is read. A
+    barrier is gone when XLA decides on the order of operations; this is arithmetic.
+    """
+    if tensor.dtype != tf.float32:
+        return gen_xla_ops.xla_optimization_barrier([tensor, numbers])[0]
+    bits = tf.bitcast(tf.reduce_sum(numbers), tf.int32)
+    nothing = tf.bitwise.bitwise_xor(bits, bits)
+    same = tf.bitwise.bitwise_xor(tf.bitcast(tensor, tf.int32), nothing)
+    return tf.bitcast(same, tf.float32)
 
 
-def takes_lists() -> bool:
-    """Many small tensors are better packed together."""
-    return False
+# what XLA rounds together -------------------------------------------------------------
+
+_PRODUCTS = frozenset(
+    [
+        *("Div", "DivNoNan", "EluGrad", "Exp", "InvGrad", "LeakyReluGrad", "Mul"),
+        *("MulNoNan", "Pow", "RealDiv", "ReciprocalGrad", "RsqrtGrad", "SeluGrad"),
+        *("SigmoidGrad", "SoftplusGrad", "SoftsignGrad", "SqrtGrad", "Square"),
+        *("SquaredDifference", "TanhGrad"),
+    ]
+)
+"""Operations that XLA may round together with a sum that uses them."""
+_SAME = frozenset(["Identity", "IdentityN", "PreventGradient", "StopGradient"])
+_THROUGH = frozenset(
+    [
+        *("BroadcastTo", "EnsureShape", "ExpandDims", "Neg", "Reshape", "Squeeze"),
+        *("Tile", "Transpose"),
+    ]
+)
+"""Operations that a product passes through without being rounded."""
 
 
-def differences(before: Sequence[Tensor], after: Sequence[Tensor]) -> list[Tensor]:
-    """How far each tensor moved, or as far back."""
-    return [new - old for old, new in zip(before, after, strict=True)]
+def is_rounded_alone(tensor: Tensor) -> bool:
+    """Returns whether a tensor is rounded by itself, whatever reads it."""
+    return _factors(tensor) is None
 
 
-def sums(tensor: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Four sweeps, of which the last three find the tensor in the cache."""
-    if in_xla():
-        low, high, sum_ = _in_tiles(tensor, tf.reduce_min, tf.reduce_max, tf.reduce_sum)
-        return low, high, sum_, sum_of_squares(tensor)
-    low, high, total, squares = in_turn(
-        [
-            lambda: tf.reduce_min(tensor),
-            lambda: tf.reduce_max(tensor),
-            lambda: tf.reduce_sum(tensor),
-            lambda: sum_of_squares(tensor),
-        ]
-    )
-    return low, high, total, squares
+def _factors(tensor: Tensor) -> Sequence[Tensor] | None:
+    operation = tensor.op
+    inputs: Sequence[Tensor] = operation.inputs
+    if operation.type in _SAME:
+        inputs = [inputs[tensor.value_index]]
+    through = operation.type in _SAME or operation.type in _THROUGH
+    if operation.type in _PRODUCTS or (through and not is_rounded_alone(inputs[0])):
+        return inputs
+    return None
+
+
+def _remake(tensor: Tensor, inputs: list[Tensor]) -> Tensor:
+    operation = tensor.op
+    if operation.type in _SAME:
+        return inputs[0]
+    definition = operation.op_def
+    names = [argument.name for argument in definition.input_arg]
+    arguments: dict[str, Any] = dict(zip(names, inputs, strict=True))
+    inferred = {
+        attribute
+        for argument in definition.input_arg
+        for attribute in (argument.type_attr, argument.number_attr)
+    }
+    for attribute in definition.attr:
+        if attribute.name not in inferred:
+            arguments[attribute.name] = operation.get_attr(attribute.name)
+    return getattr(tf.raw_ops, operation.type)(**arguments)
+
+
+def _hidden(tensor: Tensor) -> Tensor:
+    if tensor.op.type == "Const":
+        return tensor
+    return gen_xla_ops.xla_optimization_barrier([tensor])[0]
+
+
+# reductions ---------------------------------------------------------------------------
 
 
 def _in_tiles(tensor: Tensor, *reductions: Callable[..., Tensor]) -> list[Tensor]:
     """Reduces a tensor in two stages.
 
     For a long reduction XLA first writes all elements to memory, and into that of
-    another step: four times as slow. The barrier keeps it from making one of the two.
+    another step: four times as slow. The barrier keeps it from merging the stages.
     """
     flat = tf.reshape(tensor, (-1,))
     size = flat.shape[0]
@@ -79,100 +216,8 @@ def _in_tiles(tensor: Tensor, *reductions: Callable[..., Tensor]) -> list[Tensor
             tf.concat([part, reduce(flat[whole:])[None]], 0)
             for part, reduce in zip(parts, reductions, strict=True)
         ]
-    stages = zip(barrier(*parts), reductions, strict=True)
-    return [reduce(part) for part, reduce in stages]
-
-
-def exponents(tensor: Tensor) -> Tensor:
-    """Reads them from the bits: exact, where a logarithm may round."""
-    bits = tf.bitcast(tensor, tf.int32)
-    return (tf.bitwise.right_shift(bits, 23) & 255) - 127
-
-
-def count(numbers: Tensor, length: int) -> Tensor:
-    """`bincount` does not compile with XLA, where adding up segments does."""
-    if in_xla():
-        ones = tf.ones_like(numbers, tf.float32)
-        return tf.math.unsorted_segment_sum(ones, numbers, length)
-    counts = tf.math.bincount(numbers, minlength=length, maxlength=length)
-    return tf.cast(counts, tf.float32)
-
-
-def in_xla() -> bool:
-    """Whether what is being traced will be compiled by XLA.
-
-    TensorFlow tells nobody inside a function, so the functions being traced are looked
-    up among the callers.
-    """
-    import sys
-
-    frame = sys._getframe(1)
-    while frame is not None:
-        function = frame.f_locals.get("self")
-        if getattr(function, "_jit_compile", False) is True:
-            return True
-        frame = frame.f_back  # type: ignore[assignment]
-    return False
-
-
-def apart(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Whoever reads a tensor must not change how XLA computes it."""
-    return _apart(tensors) if in_xla() else list(tensors)
-
-
-def barrier(*tensors: Tensor) -> list[Tensor]:
-    """Tells XLA that whoever uses one of these waits for all of them."""
-    return list(gen_xla_ops.xla_optimization_barrier(tensors))
-
-
-def after(tensor: Tensor, numbers: Tensor) -> Tensor:
-    """Returns the same tensor bit for bit, which XLA computes after the numbers.
-
-    A barrier is gone when XLA decides on the order; this is arithmetic to it.
-    """
-    if tensor.dtype != tf.float32:
-        return barrier(tensor, numbers)[0]
-    bits = tf.bitcast(tf.reduce_sum(numbers), tf.int32)
-    nothing = tf.bitwise.bitwise_xor(bits, bits)
-    same = tf.bitwise.bitwise_xor(tf.bitcast(tensor, tf.int32), nothing)
-    return tf.bitcast(same, tf.float32)
-
-
-def in_turn(makers: Sequence[Callable[[], Any]]) -> list[Any]:
-    """Runs one after the other, so that what each reads again is still in the cache."""
-    made: list[Any] = []
-    for make in makers:
-        with tf.control_dependencies(tf.nest.flatten(made[-1]) if made else []):
-            made.append(make())
-    return made
-
-
-def can_branch() -> bool:
-    """XLA would not update the weights of the step in place; others do not mind."""
-    return not in_xla()
-
-
-def take(tensor: Tensor, places: Any) -> Tensor:
-    """Keras would first look for places counted from the end."""
-    return tf.gather(tensor, places)
-
-
-def shared(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
-    """Traces a function of vectors once for all lengths, and calls what was traced."""
-    flat = [tf.reshape(tensor, (-1,)) for tensor in tensors]
-    plain = all(tensor.dtype == tf.float32 for tensor in flat)
-    if tf.executing_eagerly() or not plain or in_xla():
-        return function(*flat)
-    return _traced(function, len(flat))(*flat)
-
-
-def of_each(function: Callable[..., Tensor], *tensors: Sequence[Tensor]) -> Tensor:
-    """One by one, as calls of one function that is traced once."""
-    alone = _alone(function)
-    lines = in_turn(
-        [functools.partial(shared, alone, *row) for row in zip(*tensors, strict=True)]
-    )
-    return tf.concat(lines, 0)
+    stages = gen_xla_ops.xla_optimization_barrier(parts)
+    return [reduce(part) for part, reduce in zip(stages, reductions, strict=True)]
 
 
 @functools.cache
@@ -184,8 +229,3 @@ def _alone(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def _traced(function: Callable[..., Tensor], arguments: int) -> Any:
     signature = [tf.TensorSpec((None,), tf.float32)] * arguments
     return tf.function(function, autograph=False, input_signature=signature)
-
-
-def dense(gradient: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Repeated rows of a sparse gradient add up; its own shape is often unknown."""
-    return tf.ensure_shape(tf.convert_to_tensor(gradient), shape)

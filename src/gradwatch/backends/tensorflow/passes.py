@@ -2,25 +2,82 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import keras
 import tensorflow as tf
 from tensorflow.python.framework import ops as tf_ops
 
 from .._common import shapes, suspicious, unscaled, without_cut
 from .._flow import Verdict, analyse
-from .._protocol import Leaf, Passed, Program, Runner, Sparse, Tensor
-from .paths import flow_of
-from .recorder import Recorder
+from .._protocol import Leaf, Passed, Program, Sparse, Tensor
+from .graph import flow_of
+
+
+class TFRecorder:
+    """Marks tensors by a fresh identity that the tape watches."""
+
+    def __init__(self, tape: tf.GradientTape, graph: Any = None) -> None:
+        self.tape = tape
+        self.graph = graph
+        self.leaves: dict[Leaf, Tensor] = {}
+        self.kept: dict[Leaf, Tensor] = {}
+        self._places: dict[Any, list[tuple[int, str]]] = {}
+
+    def mark(self, leaf: Leaf, tensor: Tensor, *, keep: bool) -> Tensor:
+        """Watching the tensor itself would be wrong where a layer returns its input."""
+        marked = tf.identity(tensor)
+        self.tape.watch(marked)
+        self.leaves[leaf] = marked
+        if keep:
+            self.kept[leaf] = marked
+        return marked
+
+    def can_leave(self, tensor: Tensor) -> bool:
+        """The body of a loop, a branch or a map is traced into a graph of its own."""
+        del tensor
+        if tf.executing_eagerly():
+            return True
+        graph = tf_ops.get_default_graph()
+        # `vectorized_map` traces its body into the same graph, under this scope.
+        in_map = "loop_body" in graph.get_name_scope().split("/")
+        return graph is self.graph and not in_map
+
+    def is_dense(self, tensor: object) -> bool:
+        """Ragged and sparse tensors are composites."""
+        return isinstance(tensor, tf.Tensor)
+
+    @contextlib.contextmanager
+    def place(self, address: str) -> Iterator[None]:
+        """In a graph, operations are numbered: remember from which number on."""
+        if tf.executing_eagerly():
+            yield
+            return
+        graph = tf_ops.get_default_graph()
+        places = self._places.setdefault(graph, [(0, "")])
+        outer = places[-1][1]
+        places.append((graph.version, address))
+        try:
+            yield
+        finally:
+            places.append((graph.version, outer))
+
+    def place_of(self, op: Any) -> str:
+        """Returns the address of the layer that made an operation."""
+        places = self._places.get(op.graph, [(0, "")])
+        # An operation is numbered by the version of the graph after it was added.
+        position = bisect.bisect_left(places, (op._id - 1, "")) - 1
+        return places[max(position, 0)][1]
 
 
 def run(program: Program, variables: Sequence[Any], tensors: Sequence[Tensor]) -> Any:
     """Runs a program forward and backward; returns all there is to know."""
     graph = None if tf.executing_eagerly() else tf_ops.get_default_graph()
     with tf.GradientTape(watch_accessed_variables=False) as tape:
-        recorder = Recorder(tape, graph)
+        recorder = TFRecorder(tape, graph)
         values = [tf.convert_to_tensor(v.value) for v in variables]
         outcome = program(recorder, values, tensors)
         target = outcome.value
@@ -41,7 +98,7 @@ def as_sparse(gradient: Any, source: Any) -> Tensor | Sparse | None:
     return gradient
 
 
-class Eager:
+class TFEager:
     """Runs the program operation by operation."""
 
     compiled = False
@@ -59,7 +116,7 @@ class Eager:
         if suspicious(gradients):
             # Some models run only eagerly; then there is no graph to explain by.
             with contextlib.suppress(Exception):
-                traced = Compiled(self.program, self.variables, tensors).verdicts
+                traced = TFCompiled(self.program, self.variables, tensors).verdicts
                 verdicts = {
                     leaf: _judged(traced.get(leaf), gradient)
                     for leaf, gradient in gradients.items()
@@ -83,7 +140,7 @@ def _judged(traced: Verdict | None, gradient: Any) -> Verdict:
     return Verdict(connected=gradient is not None)
 
 
-class Compiled:
+class TFCompiled:
     """Traces the program once; holds the graph, not the program or the model."""
 
     compiled = True
@@ -156,14 +213,51 @@ class _Stowed:
         return len(self.tensors) - 1
 
 
-def prepare(
-    program: Program,
-    variables: Sequence[Any],
-    tensors: Sequence[Tensor],
-    *,
-    compiled: bool,
-) -> Runner:
-    """Makes a program ready to run on batches like these tensors."""
-    if compiled:
-        return Compiled(program, variables, tensors)
-    return Eager(program, variables)
+class TFTape:
+    """What `gradwatch.Tape` stands on: a persistent `tf.GradientTape`."""
+
+    def __init__(self) -> None:
+        self.tape = tf.GradientTape(persistent=True)
+        graph = None if tf.executing_eagerly() else tf_ops.get_default_graph()
+        self.recorder = TFRecorder(self.tape, graph)
+
+    def __enter__(self) -> TFTape:
+        self.tape.__enter__()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.tape.__exit__(*exception)
+
+    def watch(self, variable: keras.Variable) -> None:
+        """Frozen variables are not watched by themselves."""
+        self.tape.watch(variable.value)
+
+    def watch_tensor(self, tensor: Tensor) -> None:
+        """Watches a plain tensor."""
+        self.tape.watch(tensor)
+
+    def native_gradient(
+        self, target: Tensor, sources: Sequence[Any], **options: Any
+    ) -> list[Any]:
+        """Differentiates; sparse gradients come as `tf.IndexedSlices`."""
+        native = [s.value if isinstance(s, keras.Variable) else s for s in sources]
+        return list(self.tape.gradient(target, native, **options))
+
+    def gradient(self, target: Tensor, sources: Sequence[Any]) -> list[Any]:
+        """Differentiates; may be asked again."""
+        found = self.native_gradient(target, sources)
+        return [as_sparse(g, s) for g, s in zip(found, sources, strict=True)]
+
+    def detached(self, target: Tensor) -> Tensor:
+        """Returns the value of the target."""
+        return target
+
+
+def positive_gradient(tensor: Tensor) -> Tensor:
+    """Returns the tensor; of its gradient only what is positive goes on."""
+
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
+    def gate(inside: Tensor) -> Any:
+        return tf.identity(inside), tf.nn.relu
+
+    return gate(tensor)

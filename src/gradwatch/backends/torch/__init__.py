@@ -1,17 +1,81 @@
 """torch: autograd; the parameters themselves are the leaves."""
 
-from . import watching as watching
-from .passes import prepare as prepare
-from .rules import positive_gradient as positive_gradient
-from .state import chance as chance
-from .state import dense as dense
-from .state import is_eager as is_eager
-from .state import protected as protected
-from .state import raw_state as raw_state
-from .state import restored as restored
-from .state import set_chance as set_chance
-from .state import synchronise as synchronise
-from .tape import Tape as Tape
+from __future__ import annotations
 
-ASSIGNMENTS_CUT = True
-PROBES_RNN_CELLS = True
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from .._protocol import Backend, Program, Runner, Sparse, Tensor
+from .graph import traced
+from .passes import TorchRunner, TorchTape, positive_gradient
+from .step import TorchWatchedStep
+
+
+class Torch(Backend):
+    """The backend for `KERAS_BACKEND=torch`."""
+
+    watching = TorchWatchedStep()
+    tape = TorchTape
+    traced = staticmethod(traced)
+    positive_gradient = staticmethod(positive_gradient)
+
+    def prepare(
+        self,
+        program: Program,
+        variables: Sequence[Any],
+        tensors: Sequence[Tensor],
+        *,
+        compiled: bool,
+    ) -> Runner:
+        """Makes a program ready to run; torch has no compiled form of it."""
+        del tensors, compiled
+        return TorchRunner(program, variables)
+
+    def dense(self, gradient: Sparse) -> Tensor:
+        """Returns all rows of a sparse gradient."""
+        zeros = torch.zeros(gradient.shape, dtype=gradient.values.dtype)
+        return zeros.index_add(0, gradient.indices, gradient.values)
+
+    def is_eager(self, tensor: Tensor) -> bool:
+        """Returns True: in torch every tensor has a value."""
+        del tensor
+        return True
+
+    def raw_state(self, layers: Sequence[Any]) -> list[Any]:
+        """Returns the buffers of wrapped modules, which Keras does not protect."""
+        return [b for layer in layers for b in getattr(layer, "buffers", list)()]
+
+    @contextlib.contextmanager
+    def restored(self, raw: Sequence[Any]) -> Iterator[None]:
+        """Gives buffers their values, and torch its random state, back."""
+        before = [buffer.clone() for buffer in raw]
+        with torch.random.fork_rng():
+            try:
+                yield
+            finally:
+                with torch.no_grad():
+                    for buffer, value in zip(raw, before, strict=True):
+                        buffer.copy_(value)
+
+    def random_state(self) -> list[np.ndarray]:
+        """Returns the random state from which a dropout without a seed draws."""
+        states = [torch.get_rng_state()]
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            states += torch.cuda.get_rng_state_all()
+        return [state.numpy() for state in states]
+
+    def set_random_state(self, states: Sequence[np.ndarray]) -> None:
+        """Sets the random state of torch; an empty one leaves it as it is."""
+        if not len(states):
+            return
+        own, *others = [torch.from_numpy(np.array(state)) for state in states]
+        torch.set_rng_state(own)
+        if torch.cuda.is_available() and len(others) == torch.cuda.device_count():
+            torch.cuda.set_rng_state_all(others)
+
+
+BACKEND = Torch()

@@ -4,21 +4,71 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
+from ..._errors import GradwatchError
 from .._common import shapes, suspicious, unscaled, without_cut
 from .._flow import Flow, Verdict, analyse
-from .._protocol import Leaf, Outcome, Passed, Program, Runner, Tensor
-from .paths import Log
-from .recorder import Recorder
+from .._protocol import Leaf, Outcome, Passed, Program, Tensor
+from .graph import Log
 
 
-class Eager:
+class TorchRecorder:
+    """Marks tensors by a clone that is part of the graph."""
+
+    def __init__(self) -> None:
+        self.leaves: dict[Leaf, Tensor] = {}
+        self.kept: dict[Leaf, Tensor] = {}
+        self.stack: list[str] = [""]
+        self.thawed: list[Tensor] = []
+
+    def mark(self, leaf: Leaf, tensor: Tensor, *, keep: bool) -> Tensor:
+        """A parameter is its own leaf: wrapped torch modules read it directly."""
+        is_parameter = isinstance(tensor, torch.nn.Parameter)
+        marked = tensor if is_parameter else tensor.clone()
+        if not marked.requires_grad:
+            marked.requires_grad_(True)
+            if is_parameter:
+                self.thawed.append(marked)
+        tensor = self.leaves[leaf] = marked
+        if keep:
+            self.kept[leaf] = tensor.detach()
+        return tensor
+
+    def can_leave(self, tensor: Tensor) -> bool:
+        """Inside `vmap`, tensors are wrapped and end with it."""
+        return not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+
+    def is_dense(self, tensor: object) -> bool:
+        """Sparse layouts are left alone."""
+        return isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided
+
+    @contextlib.contextmanager
+    def place(self, address: str) -> Iterator[None]:
+        """The stack of layers being called."""
+        self.stack.append(address)
+        try:
+            yield
+        finally:
+            self.stack.pop()
+
+    def forget(self) -> None:
+        """Starts over."""
+        self.leaves.clear()
+        self.kept.clear()
+
+    def freeze_again(self) -> None:
+        """Gives frozen parameters back as they were."""
+        for parameter in self.thawed:
+            parameter.requires_grad_(False)
+
+
+class TorchRunner:
     """Runs the program; torch builds its graph anew each time."""
 
     compiled = False
@@ -31,13 +81,13 @@ class Eager:
 
     def __call__(self, tensors: Sequence[Tensor]) -> Passed:
         """Runs forward and backward once."""
-        recorder = Recorder()
+        recorder = TorchRecorder()
         try:
             return self._run(recorder, tensors)
         finally:
             recorder.freeze_again()
 
-    def _run(self, recorder: Recorder, tensors: Sequence[Tensor]) -> Passed:
+    def _run(self, recorder: TorchRecorder, tensors: Sequence[Tensor]) -> Passed:
         try:
             return self._differentiate(recorder, tensors)
         except RuntimeError as error:
@@ -50,7 +100,7 @@ class Eager:
 
     def _differentiate(
         self,
-        recorder: Recorder,
+        recorder: TorchRecorder,
         tensors: Sequence[Tensor],
         cutting: AbstractContextManager[Any] | None = None,
     ) -> Passed:
@@ -79,7 +129,7 @@ class Eager:
         )
 
     def _forward(
-        self, recorder: Recorder, tensors: Sequence[Tensor]
+        self, recorder: TorchRecorder, tensors: Sequence[Tensor]
     ) -> tuple[Outcome, Tensor]:
         with torch.enable_grad():
             values = [v.value for v in self.variables]
@@ -91,8 +141,8 @@ class Eager:
 
     def _explain(self, tensors: Sequence[Tensor]) -> dict[Leaf, Verdict]:
         """Runs forward once more and writes down every operation."""
-        recorder = Recorder()
-        log = Log(recorder)
+        recorder = TorchRecorder()
+        log = Log(recorder.stack)
         try:
             with torch.enable_grad(), log:
                 values = [v.value for v in self.variables]
@@ -133,13 +183,80 @@ def gradient_of(target: Tensor, sources: Sequence[Tensor]) -> list[Any]:
     return [next(found) if s.requires_grad else None for s in sources]
 
 
-def prepare(
-    program: Program,
-    variables: Sequence[Any],
-    tensors: Sequence[Tensor],
-    *,
-    compiled: bool,
-) -> Runner:
-    """Makes a program ready to run; torch has no compiled form of it."""
-    del tensors, compiled
-    return Eager(program, variables)
+class TorchTape:
+    """What `gradwatch.Tape` stands on: torch's own graph."""
+
+    def __init__(self) -> None:
+        self.recorder = TorchRecorder()
+        self._frozen: list[Tensor] = []
+
+    def __enter__(self) -> TorchTape:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._thaw(False)
+
+    def watch(self, variable: Any) -> None:
+        """Frozen parameters take part in the graph until the tape is left."""
+        self.watch_tensor(variable.value)
+
+    def watch_tensor(self, tensor: Tensor) -> None:
+        """Makes a plain tensor part of the graph until the tape is left."""
+        if not tensor.requires_grad:
+            self._frozen.append(tensor)
+            tensor.requires_grad_(True)
+
+    def _thaw(self, on: bool) -> None:
+        for parameter in self._frozen:
+            parameter.requires_grad_(on)
+
+    def gradient(self, target: Tensor, sources: Sequence[Any]) -> list[Any]:
+        """Differentiates; may be asked again."""
+        native = [s if torch.is_tensor(s) else s.value for s in sources]
+        self._thaw(True)
+        try:
+            return gradient_of(target.sum(), native)
+        except RuntimeError as error:
+            if "modified by an inplace operation" not in str(error):
+                raise
+            raise GradwatchError(
+                "On torch, a tape must be asked before the weights change: the graph "
+                "holds the weights, not copies. Received: a question after an update. "
+                "Call `tape.gradients(loss)` before the optimizer's step."
+            ) from error
+        finally:
+            self._thaw(False)
+
+    def native_gradient(
+        self, target: Tensor, sources: Sequence[Any], **options: Any
+    ) -> list[Any]:
+        """As `gradient`; the further arguments of TensorFlow's have no meaning here."""
+        if options:
+            raise GradwatchError(
+                "`tape.gradient` takes further arguments on TensorFlow only. Received: "
+                f"{', '.join(options)}. Leave them out."
+            )
+        return self.gradient(target, sources)
+
+    def detached(self, target: Tensor) -> Tensor:
+        """Returns the value of the target."""
+        return target.detach()
+
+
+class _Gate(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor) -> Tensor:
+        """Leaves the values alone."""
+        del ctx
+        return tensor.view_as(tensor)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        """Leaves negative gradients out."""
+        del ctx
+        return gradient.clamp(min=0)
+
+
+def positive_gradient(tensor: Tensor) -> Tensor:
+    """Returns the tensor; of its gradient only what is positive goes on."""
+    return _Gate.apply(tensor)  # type: ignore[no-untyped-call]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..._keras import added_loss_ids
-from ...backends import traced
+from ...backends import current
 from ...engine import untouched
 from ._numbers import floats, is_bad
 from ._places import Pass
@@ -58,7 +58,7 @@ def _watched(
     seen = Lookout()
     if penalty is not None:
         with quietly(), untouched(looked.tree):
-            traced(lambda: [penalty(tensor) for tensor in tensors], seen)
+            current().traced(lambda: [penalty(tensor) for tensor in tensors], seen)
     return seen
 
 

@@ -72,7 +72,7 @@ def restore(directory: str | os.PathLike[str], model: Any) -> tuple[Any, Any, An
     for number, seed in enumerate(seeds_of(model)):
         seed.assign(arrays[f"seed.{number}"])
     chances = [name for name in arrays if name.startswith("chance.")]
-    current().set_chance([arrays[name] for name in chances])
+    current().set_random_state([arrays[name] for name in chances])
     return _part(arrays, "x"), _part(arrays, "y"), _part(arrays, "sample_weight")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 
 from ..._keras import mode_arguments
-from ...backends import current, traced
+from ...backends import current
 from ...engine import untouched
 from ...select import Tree
 from ...targets import Setting, Target, prepared_loss
@@ -38,17 +38,17 @@ def watch_layer(tree: Tree, x: Any, layer: Any, *, until_bad: bool) -> Lookout:
     seen = Lookout()
 
     def call(inner: Any, scope: Any, *args: Any, **kwargs: Any) -> Any:
-        start, chance = dict(scope.state_mapping), current().chance()
+        start, chance = dict(scope.state_mapping), current().random_state()
         outputs = inner(*args, **kwargs)
         if _symbolic((args, kwargs)) or (until_bad and not _bad(outputs)):
             return outputs
-        after, later = dict(scope.state_mapping), current().chance()
+        after, later = dict(scope.state_mapping), current().random_state()
         # From the same random seeds, so that dropout drops the same.
         _set(scope, start)
-        current().set_chance(chance)
-        traced(lambda: _tensors(inner(*args, **kwargs)), seen)
+        current().set_random_state(chance)
+        current().traced(lambda: _tensors(inner(*args, **kwargs)), seen)
         _set(scope, after)
-        current().set_chance(later)
+        current().set_random_state(later)
         if until_bad:
             raise _Enough
         return outputs
@@ -75,7 +75,7 @@ def watch_target(tree: Tree, parts: dict[str, Any], target: Target) -> Lookout:
         )
         specs = keras.tree.map_structure(_specification, (parts["y"], outputs))
         with prepared_loss(model, target, specs[0], lambda: specs[1]):
-            traced(lambda: [target.value(setting)], seen)
+            current().traced(lambda: [target.value(setting)], seen)
     return seen
 
 

@@ -9,7 +9,7 @@ import keras
 
 from ..._errors import GradwatchError, TargetError
 from ..._keras import compiled_loss
-from ...backends import compiles_first
+from ...backends import current
 from ...engine import Engine
 from ...select import Selector, Tree, activations, inputs, require_model, walk, weights
 from ...targets import (
@@ -152,7 +152,7 @@ def _look(model: Any, x: Any, y: Any, target: Target) -> Pass:
     first = Engine(inputs(), training=True, compiled=False)
     batch = first.ready(model, x, y, target)
     tree = walk(model)
-    compiled = compiles_first()
+    compiled = current().COMPILES_FIRST
     engine = Engine(_everything(tree), training=True, compiled=compiled)
     captured = engine.run(model, x, y, target)
     backward = not isinstance(target, _Forward)

@@ -1,4 +1,4 @@
-"""What is read of a step that XLA compiles: products are computed again."""
+"""What is read of a step that XLA compiles: products are recomputed."""
 
 import keras
 import numpy as np
@@ -12,13 +12,17 @@ if BACKEND not in ("jax", "tensorflow"):
 if BACKEND == "jax":
     import jax
 
-    from gradwatch.backends.jax.apart import apart, is_apart
+    from gradwatch.backends.jax.kernels import JaxKernels, is_rounded_alone
+
+    apart = JaxKernels().apart
 
     compiled = jax.jit
 else:
     import tensorflow as tf
 
-    from gradwatch.backends.tensorflow.apart import apart, is_apart
+    from gradwatch.backends.tensorflow.kernels import TFKernels, is_rounded_alone
+
+    apart = TFKernels(xla=True).apart
 
     compiled = tf.function(jit_compile=True, autograph=False)
 
@@ -49,7 +53,7 @@ def test_a_tensor_that_is_read_is_the_same(name):
 
     def step(x, y):
         tensor = make(x, y)
-        known.append(is_apart(tensor))
+        known.append(is_rounded_alone(tensor))
         [read] = apart([tensor])
         known.append(read is tensor)
         return tensor, read
@@ -68,9 +72,11 @@ def test_a_function_with_matrix_products_is_not_computed_twice():
     found = []
 
     def step(x, y):
-        found.append(is_apart(jax.jit(lambda a: (a @ a) * 2)(x)))
-        found.append(is_apart(jax.jit(lambda a, b: (a * b, a + b))(x, y)[0]))
-        found.append(is_apart(jax.jit(lambda a: jax.jit(lambda b: b * 2)(a))(x)))
+        found.append(is_rounded_alone(jax.jit(lambda a: (a @ a) * 2)(x)))
+        found.append(is_rounded_alone(jax.jit(lambda a, b: (a * b, a + b))(x, y)[0]))
+        found.append(
+            is_rounded_alone(jax.jit(lambda a: jax.jit(lambda b: b * 2)(a))(x))
+        )
         return x
 
     jax.jit(step)(X, Y)
@@ -78,7 +84,7 @@ def test_a_function_with_matrix_products_is_not_computed_twice():
 
 
 def test_what_is_long_is_read_as_it_is():
-    """There is an end to computing again."""
+    """There is an end to recomputing."""
 
     def step(x):
         for _ in range(1000):

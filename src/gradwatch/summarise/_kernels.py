@@ -1,4 +1,4 @@
-"""Small words of the step: types, sizes, exponents."""
+"""The reductions of a backend, and small helpers: types, sizes, exponents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from keras import ops
 
-from ._sample import WHOLE
+from ._pack import WHOLE
 
 Tensor = Any
 
@@ -20,10 +20,18 @@ LAST = 126.0
 
 
 class Kernels(Hashable, Protocol):
-    """What a backend does faster than `keras.ops` can say."""
+    """Reductions that a backend does faster than `keras.ops` can."""
+
+    @property
+    def packs(self) -> bool:
+        """True if many small tensors are faster packed into one than one by one."""
+
+    @property
+    def can_branch(self) -> bool:
+        """True if the step may branch on a number without slowing down."""
 
     def apart(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """Returns the same tensors; to read these does not change who computes them."""
+        """Returns equal tensors; reading these does not change the step's rounding."""
 
     def total(self, tensor: Tensor) -> Tensor:
         """Returns the sum of all elements, as a scalar."""
@@ -31,19 +39,13 @@ class Kernels(Hashable, Protocol):
     def sum_of_squares(self, tensor: Tensor) -> Tensor:
         """Returns the sum of the squares, as a scalar."""
 
-    def all_squares(self, tensors: Sequence[Tensor]) -> Tensor:
-        """Returns the sum of squares of each tensor, as a vector."""
-
-    def takes_lists(self) -> bool:
-        """Whether `all_squares` costs little, however many and small they are."""
+    def sums(self, tensor: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Returns the smallest, the largest, the sum, and the sum of squares."""
 
     def differences(
         self, before: Sequence[Tensor], after: Sequence[Tensor]
     ) -> list[Tensor]:
         """Returns how far each tensor moved, or as far back; may use up `before`."""
-
-    def sums(self, tensor: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Returns the smallest, the largest, the sum, and the sum of squares."""
 
     def exponents(self, tensor: Tensor) -> Tensor:
         """Returns floor(log2(|x|)) of each float32 as int32, from its bits."""
@@ -51,14 +53,11 @@ class Kernels(Hashable, Protocol):
     def count(self, numbers: Tensor, length: int) -> Tensor:
         """Returns how often each of 0 … length-1 occurs."""
 
+    def take(self, tensor: Tensor, indices: Any) -> Tensor:
+        """Returns the rows at these indices, which are all valid."""
+
     def in_turn(self, makers: Sequence[Callable[[], Any]]) -> list[Any]:
         """Returns what the makers make, one after the other."""
-
-    def can_branch(self) -> bool:
-        """Whether what is being traced may branch on a number without slowing down."""
-
-    def take(self, tensor: Tensor, places: Any) -> Tensor:
-        """Returns the lines at these places, which are all there."""
 
     def shared(self, function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
         """Calls a function of vectors, which may be traced once for all lengths."""
@@ -66,10 +65,9 @@ class Kernels(Hashable, Protocol):
     def of_each(
         self, function: Callable[..., Tensor], *tensors: Sequence[Tensor]
     ) -> Tensor:
-        """Calls a function of lists of tensors, which gives a line for each place.
+        """Calls a function of lists of tensors, which gives one row per tensor.
 
-        All at once or one by one, whichever is faster. The same function must be the
-        same object each time.
+        The same function must be the same object each time.
         """
 
 
@@ -81,18 +79,18 @@ def unless(
     For a branch XLA copies what goes into it, and for a loop it does not: there it is a
     loop that runs once or not at all.
     """
-    if kernels.can_branch():
+    if kernels.can_branch:
         return ops.cond(fine, lambda: plain, careful)
-    _, found = ops.while_loop(
-        lambda again, _: again,
-        lambda again, _: (ops.zeros_like(again), careful()),
+    _, result = ops.while_loop(
+        lambda goes_on, _: goes_on,
+        lambda goes_on, _: (ops.zeros_like(goes_on), careful()),
         (ops.logical_not(fine), plain),
     )
-    return found
+    return result
 
 
 def is_small(tensor: Tensor) -> bool:
-    """Whether a tensor is measured whole, together with others."""
+    """Returns whether a tensor is measured whole, together with others."""
     shape = tuple(tensor.shape)
     wide = str(tensor.dtype).endswith("64")
     return None not in shape and not wide and math.prod(shape) <= WHOLE
@@ -107,12 +105,12 @@ def size_of(tensor: Tensor) -> Tensor:
 
 
 def widened(tensor: Tensor) -> Tensor:
-    """Half precision is measured in float32; float64 stays what it is."""
+    """Returns half precision as float32; float64 stays what it is."""
     return tensor if str(tensor.dtype).endswith("64") else ops.cast(tensor, "float32")
 
 
 def along(condition: Tensor) -> Tensor:
-    """Returns how often a condition holds in each line."""
+    """Returns how often a condition holds in each row."""
     return ops.sum(ops.cast(condition, "float32"), axis=1)
 
 

@@ -1,41 +1,34 @@
-"""Every operation of a function, one by one: what went in, and what came out.
-
-Below Keras, so that it makes no difference whether a layer calls `keras.ops`, the
-framework itself, or a loop.
-"""
+"""One name for an operation that each framework calls differently."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
-from types import ModuleType
-from typing import Any
+import re
 
-import keras
-import numpy as np
-
-See = Callable[[str, list[np.ndarray], list[np.ndarray]], None]
-"""Is told the name of an operation, its floating-point inputs and its outputs."""
-
-
-def traced(function: Callable[[], Any], see: See) -> None:
-    """Runs a function that returns a list of tensors, and tells of each operation.
-
-    Args:
-        function: What to run, eagerly and in this thread.
-        see: Is called after each operation, in the order of execution.
-    """
-    _module().traced(function, see)
-
-
-def compiles_first() -> bool:
-    """Whether a single pass is faster compiled than operation by operation."""
-    return bool(_module().COMPILES_FIRST)
+# Operations that the frameworks call otherwise than `keras.ops` does.
+_KNOWN_AS = {
+    "convert_element_type": "cast",
+    "_to_copy": "cast",
+    "arg_max": "argmax",
+    "arg_min": "argmin",
+    "gt": "greater",
+    "ge": "greater_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "eq": "equal",
+    "ne": "not_equal",
+    "rint": "round",
+    "sgn": "sign",
+    "floor_div": "floor_divide",
+    "one_hot": "one_hot",
+    "top_kv2": "top_k",
+    "topk": "top_k",
+}
 
 
-def _module() -> ModuleType:
-    name = keras.config.backend()
-    return importlib.import_module(f".{name}.operations", __package__)
+def operation(name: str) -> str:
+    """Returns the name of an operation as `keras.ops` has it, on every backend."""
+    plain = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    return _KNOWN_AS.get(plain, plain)
 
 
 def canonical(name: str) -> str:

@@ -1,16 +1,21 @@
-"""Draws the graph of a forward pass, to see where gradients are cut."""
+"""The operations of a pass: paths through the graph, and each one as it runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import tensorflow as tf
+from tensorflow.python.framework import op_callbacks
 from tensorflow.python.framework import ops as tf_ops
 
-from .._flow import Cut, Flow, Step, operation
-from .._protocol import Outcome
-from .recorder import Recorder
+from .._flow import Cut, Flow, Step
+from .._names import canonical, operation
+from .._protocol import Outcome, See
+
+if TYPE_CHECKING:
+    from .passes import TFRecorder
 
 # Their registered gradient is a tensor of zeros, not None.
 _ZERO_GRADIENT = {"Sign", "Round", "Rint", "Floor", "Ceil", "FloorDiv", "TruncateDiv"}
@@ -24,7 +29,7 @@ _BODIES = {
 _STOPS = {"StopGradient", "PreventGradient"}
 
 
-def flow_of(recorder: Recorder, outcome: Outcome) -> Flow:
+def flow_of(recorder: TFRecorder, outcome: Outcome) -> Flow:
     """Draws everything that the target and the outputs are made from."""
     steps: list[tuple[int, Step]] = []
     ends = [outcome.value, *outcome.outputs.values()]
@@ -40,7 +45,7 @@ def flow_of(recorder: Recorder, outcome: Outcome) -> Flow:
 
 def _draw(
     ends: Sequence[Any],
-    recorder: Recorder,
+    recorder: TFRecorder,
     outer: str,
     steps: list[tuple[int, Step]],
     number: int | None = None,
@@ -110,3 +115,29 @@ def _registered_as_none(op: Any) -> bool:
         return tf_ops.get_gradient_function(op) is None
     except LookupError:  # calls and loops have no entry: their bodies have
         return False
+
+
+def traced(function: Callable[[], Any], see: See) -> None:
+    """Runs a function, and tells of each operation; seen by this thread only."""
+
+    def callback(kind: Any, inputs: Any, _: Any, outputs: Any, *__: Any) -> None:
+        if isinstance(kind, bytes):
+            kind = kind.decode()
+        see(canonical(kind), _floats(inputs), _floats(outputs))
+
+    op_callbacks.add_op_callback(callback)
+    try:
+        function()
+    finally:
+        op_callbacks.remove_op_callback(callback)
+
+
+def _floats(tensors: Any) -> list[np.ndarray]:
+    # Symbolic tensors belong to a function that is traced here and runs elsewhere.
+    return [
+        tensor.numpy()
+        for tensor in tensors or ()
+        if isinstance(tensor, tf.Tensor)
+        and not tf.is_symbolic_tensor(tensor)
+        and tensor.dtype.is_floating
+    ]

@@ -183,8 +183,8 @@ def test_a_function_gets_each_finding_once(tmp_path):
 def interrupted(call, function, number, meanwhile):
     """Calls the first; before an instruction of the function in it, does another thing.
 
-    As a second thread would, but at a moment that is chosen. Returns whether there are
-    so many instructions.
+    As a second thread would, but at a moment that is chosen. Returns whether there is
+    an instruction of that number.
     """
     seen, before = -1, sys.gettrace()
 
@@ -347,7 +347,7 @@ def test_tensorboard_shows_findings_as_text(tmp_path):
 
 
 def test_a_loop_of_ones_own_is_looked_at_as_well(tmp_path):
-    """Gradients that fall tenfold from layer to layer, by whoever applies them."""
+    """Gradients that fall tenfold from layer to layer, applied by hand."""
     model = sick()
     optimizer = keras.optimizers.SGD(1e-3)
     optimizer.build(model.trainable_variables)

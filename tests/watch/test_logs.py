@@ -1,4 +1,4 @@
-"""Two headline numbers are in Keras's own logs, for whoever reads those."""
+"""Two headline numbers are in the logs that Keras hands to its callbacks."""
 
 import csv
 import math
@@ -46,7 +46,7 @@ class Evaluates(keras.callbacks.Callback):
 
 
 def test_what_keras_reports_of_an_epoch_is_what_it_would(tmp_path):
-    """It asks the metrics again when an epoch ends, also if somebody moved them."""
+    """It asks the metrics again when an epoch ends, also if a callback moved them."""
     told = []
     for monitors in ([], [GradientMonitor(tmp_path, every=2, histograms=False)]):
         keras.utils.set_random_seed(3)

@@ -66,7 +66,7 @@ def heard():
 
 
 def copy_every(steps, patch):
-    """Weights are copied every so many steps, however long a step takes here."""
+    """Copies the weights at this interval, however long a step takes here."""
     for bound in ("FEWEST", "MOST"):
         patch.setattr(replay, bound, steps)
 
@@ -90,7 +90,7 @@ def sick(tmp_path_factory):
 
 
 def test_the_finding_names_the_layer_the_step_and_the_cause(sick):
-    """Recorded was step 20; it was step 17, which nobody recorded."""
+    """Recorded was step 20; it was step 17, which was not recorded."""
     monitor, directory, _ = sick
     (finding,) = monitor.findings
     assert finding.symptom == "nonfinite"
@@ -129,7 +129,7 @@ def test_the_batch_and_the_weights_are_those_of_the_step(sick):
     assert gw.autopsy(restored, x, y).cause == "log of zero"
 
 
-def test_the_sick_training_goes_on_as_if_nobody_had_looked(sick):
+def test_the_sick_training_goes_on_as_if_unobserved(sick):
     """Making its steps again leaves no trace: neither weights, seeds nor metrics."""
     _, _, model = sick
     twin = build()
@@ -478,7 +478,7 @@ def test_a_torn_autopsy_is_said_to_be(tmp_path):
             gw.Autopsy.load(tmp_path)
 
 
-def test_nobody_is_warned_where_nothing_is_wrong(tmp_path):
+def test_there_is_no_warning_where_nothing_is_wrong(tmp_path):
     """Not even of a copy that could not be made twice."""
     with heard() as said:
         monitor = gw.GradientMonitor(tmp_path, every=5, on_nonfinite="autopsy")

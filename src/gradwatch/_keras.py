@@ -7,6 +7,7 @@ and 3.15.1. A function that works without its private name documents its fallbac
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from keras.src.backend.common.masking import set_keras_mask as set_keras_mask
 from keras.src.backend.common.stateless_scope import (
     get_stateless_scope as get_stateless_scope,
 )
+from keras.src.callbacks.callback_list import CallbackList as _CallbackList
 from keras.src.random.seed_generator import (
     global_seed_generator as _global_seed_generator,
 )
@@ -25,6 +27,7 @@ from keras.src.trainers.compile_utils import CompileLoss as CompileLoss
 from keras.src.trainers.data_adapters.data_adapter_utils import (
     class_weight_to_sample_weights as class_weight_to_sample_weights,
 )
+from keras.src.trainers.epoch_iterator import EpochIterator as _EpochIterator
 
 # layers and models --------------------------------------------------------------------
 
@@ -298,5 +301,30 @@ def logits_of(tensor: Any) -> Any:
 
 # `fit` --------------------------------------------------------------------------------
 
-EPOCH_LOGS = "_get_metrics_result_or_logs"
-"""The method that turns the logs of the last step into those of the epoch."""
+
+def running_fit() -> tuple[Any, Any]:
+    """Returns the list of callbacks and the batches of the `fit` that is calling.
+
+    Keras makes both for one `fit`, and hands neither to a callback. Without them an
+    error in another callback or in the data goes unnoticed: `on_train_end` is not
+    called then. They are looked for among the callers of this function, by their
+    classes: the nearest `CallbackList`, and the `EpochIterator` beside it in the frame
+    of `fit`. Either is None if it is not there.
+    """
+    callbacks, frame = None, inspect.currentframe()
+    while frame is not None:
+        values = list(frame.f_locals.values())
+        if callbacks is None:
+            lists = (v for v in values if isinstance(v, _CallbackList))
+            callbacks = next(lists, None)
+        if any(value is callbacks for value in values if value is not None):
+            for value in values:
+                if isinstance(value, _EpochIterator):
+                    return callbacks, value
+        frame = frame.f_back
+    return callbacks, None
+
+
+BATCH_SOURCES = ("_enumerate_iterator", "catch_stop_iteration")
+"""Methods of the batches of a `fit` that an error in the data passes through: the
+generator of an epoch, and the context around each batch (torch) or all of them."""

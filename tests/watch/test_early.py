@@ -117,7 +117,7 @@ class MyAdam(keras.optimizers.Adam):
 @pytest.mark.skipif(
     keras.backend.backend() == "torch", reason="There, Keras calls no `update_step`."
 )
-def test_an_optimizer_of_somebody_else_is_not_taken_at_its_word(tmp_path):
+def test_a_foreign_optimizer_is_not_taken_at_its_word(tmp_path):
     """What it wrote twice is measured from before the first to after the last."""
     _, seen = trained(MyAdam(0.01), tmp_path, GRADIENTS)
     found = open_run(tmp_path)["kernel/w"].update_norm
@@ -132,7 +132,7 @@ def test_an_optimizer_of_somebody_else_is_not_taken_at_its_word(tmp_path):
     keras.backend.backend() == "torch", reason="There, Keras calls no `update_step`."
 )
 def test_an_optimizer_of_keras_that_was_changed_is_seen_through(tmp_path, monkeypatch):
-    """Some elements are compared before and after, whoever wrote them."""
+    """Some elements are compared before and after, whatever wrote them."""
     update_step = keras.optimizers.SGD.update_step
 
     def twice(self, gradient, variable, learning_rate):

@@ -130,7 +130,7 @@ def trained(shared):
     [*((ending, True) for ending in ENDINGS), ("interrupted", False)],
 )
 def test_nothing_is_left_on_the_model(trained, shared, ending, held):
-    """Also while somebody holds the error, as a notebook does."""
+    """Also while the error is held, as a notebook does."""
     model, monitor = trained
     callbacks, options, error = ENDINGS[ending]
     options = {k: v() if callable(v) else v for k, v in options.items()}
@@ -169,7 +169,7 @@ def test_an_error_after_a_long_training_is_all_that_comes(
     tmp_path, trained, monkeypatch, ending
 ):
     """What is timed after a training is not timed while an error is on its way."""
-    monkeypatch.setattr("gradwatch.monitor._host._WORTH_IT", 0.0)
+    monkeypatch.setattr("gradwatch.monitor._recorder._WORTH_IT", 0.0)
     monitor = GradientMonitor(tmp_path, every=1, histograms=False)
     callbacks, _, error = ENDINGS[ending]
     assert isinstance(failure(lambda: fit(trained[0], monitor, *callbacks)), error)
@@ -196,6 +196,18 @@ def test_what_an_earlier_fit_leaves_to_the_collector_ends_no_later_one(
     finally:
         gc.enable()
     assert open_run(tmp_path).steps.tolist() == [*range(11)]
+
+
+class RefuseToEnd(keras.callbacks.Callback):
+    def on_train_end(self, logs=None):
+        trouble()
+
+
+def test_an_error_at_the_very_end_leaves_nothing_either(trained, shared):
+    """Raised by a callback that comes before the monitor, which is not called then."""
+    model, monitor = trained
+    assert isinstance(failure(lambda: fit(model, RefuseToEnd(), monitor)), TroubleError)
+    assert marks(model) == shared[2]
 
 
 def test_what_was_recorded_before_an_error_is_in_the_run(tmp_path, trained):

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-import gradwatch.monitor._host
+import gradwatch.monitor._recorder
 from gradwatch.monitor import GradientMonitor
 from gradwatch.run import open_run
 
@@ -35,8 +35,8 @@ def broken(*_, **__):
 
 PLACES = {
     "at the start of training": "gradwatch.monitor._monitor.Fit",
-    "at the start of the run": "gradwatch.monitor._host.RunWriter",
-    "while steps are chosen": "gradwatch.monitor._host.Moment",
+    "at the start of the run": "gradwatch.monitor._recorder.RunWriter",
+    "while steps are chosen": "gradwatch.monitor._fit.StepInfo",
     "in the step": "gradwatch.monitor._optimizer.measure",
     "before the update": "gradwatch.monitor._optimizer.totals_of",
     "in the activations": "gradwatch.monitor._watching.measure",
@@ -61,15 +61,15 @@ def test_a_failure_of_ours_is_one_warning(tmp_path, monkeypatch, expected, place
 
 def test_what_was_recorded_before_a_failure_is_kept(tmp_path, monkeypatch, expected):
     """The warning names the step from which on there is nothing."""
-    host = gradwatch.monitor._host.Host
-    record = host.record
+    recorder = gradwatch.monitor._recorder.Recorder
+    record = recorder.record
 
     def sometimes(self, step, *sent):
         if step == 5:
             raise RuntimeError("of our own")
         record(self, step, *sent)
 
-    monkeypatch.setattr(host, "record", sometimes)
+    monkeypatch.setattr(recorder, "record", sometimes)
     with warned() as said:
         found = trained(GradientMonitor(tmp_path, every=1, histograms=False))
     (message,) = said

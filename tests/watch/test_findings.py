@@ -13,7 +13,9 @@ from keras import layers
 
 import gradwatch as gw
 from gradwatch.diagnose import RuleEngine
-from gradwatch.monitor._verdict import Verdict
+from gradwatch.monitor._recorder import FindingHandler, Recorder, Training
+from gradwatch.monitor._worker import Result, RunKeeper, Worker
+from gradwatch.run import RunWriter
 
 from .models import QUICK
 
@@ -181,8 +183,8 @@ def test_a_function_gets_each_finding_once(tmp_path):
 def interrupted(call, function, number, meanwhile):
     """Calls the first; before an instruction of the function in it, does another thing.
 
-    As a second thread would, but at a moment that is chosen. Returns whether there are
-    so many instructions.
+    As a second thread would, but at a moment that is chosen. Returns whether there is
+    an instruction of that number.
     """
     seen, before = -1, sys.gettrace()
 
@@ -205,23 +207,27 @@ def interrupted(call, function, number, meanwhile):
     return seen >= number
 
 
-@pytest.mark.parametrize("first", ["keep", "act"])
-def test_what_is_found_while_another_is_acted_on_is_told_once(first):
-    """The rules look on a thread of their own: news may come at any moment."""
+def judged(step):
+    """The result of a job in which the rules found something."""
+    return Result(step, value=(None, [gw.Finding("vanishing", step=step)]))
+
+
+def test_what_is_found_while_another_is_acted_on_is_told_once(tmp_path):
+    """The rules run on a thread of their own: results may come at any moment."""
+    keeper = RunKeeper(RunWriter(tmp_path), None, holds_nonfinite=False)
     number, more = 0, True
     while more:
-        told = []
-        verdict = Verdict(lambda finding, told=told: told.append(finding.step))
-        verdict.keep([gw.Finding("vanishing", step=0)])
-        keep = partial(verdict.keep, [gw.Finding("vanishing", step=1)])
-        act = partial(verdict.act, None)
-        ways = {"keep": (keep, Verdict.keep), "act": (act, Verdict.act)}
-        meanwhile = act if first == "keep" else keep
-        more = interrupted(*ways[first], number, meanwhile)
+        told, worker = [], Worker()
+        recorder = Recorder(tmp_path, 1, False, [], lambda f, told=told: told.append(f))
+        recorder._training = Training(None, keeper, worker, None)
+        worker.results.append(judged(0))
+        news = partial(worker.results.append, judged(1))
+        act = partial(recorder.act, None)
+        more = interrupted(act, Recorder._collect, number, news)
         if not more:
-            meanwhile()
+            news()
         act()
-        assert told == [0, 1], number
+        assert [finding.step for finding in told] == [0, 1], number
         number += 1
     assert number > 10
 
@@ -341,7 +347,7 @@ def test_tensorboard_shows_findings_as_text(tmp_path):
 
 
 def test_a_loop_of_ones_own_is_looked_at_as_well(tmp_path):
-    """Gradients that fall tenfold from layer to layer, by whoever applies them."""
+    """Gradients that fall tenfold from layer to layer, applied by hand."""
     model = sick()
     optimizer = keras.optimizers.SGD(1e-3)
     optimizer.build(model.trainable_variables)
@@ -382,13 +388,13 @@ def test_a_training_that_recovers_says_so_in_the_run_too(tmp_path):
 def test_the_end_of_a_finding_is_kept_and_not_acted_on():
     """A function that was called for it is not called again."""
     told = []
-    verdict = Verdict(told.append)
+    handler = FindingHandler(told.append)
     finding = gw.Finding("vanishing", since=0, step=4)
     for until in (None, 9, None):
-        verdict.keep([dataclasses.replace(finding, until=until)])
-        verdict.act(None)
-        assert verdict.findings == [dataclasses.replace(finding, until=until)]
+        handler.add(dataclasses.replace(finding, until=until))
+        handler.act(None)
+        assert handler.findings == [dataclasses.replace(finding, until=until)]
     assert told == [finding]
-    verdict.begin(None)
-    verdict.keep([finding])  # of another training
-    assert len(verdict.findings) == 2
+    handler.begin()
+    handler.add(finding)  # of another training
+    assert len(handler.findings) == 2

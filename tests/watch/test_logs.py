@@ -1,4 +1,4 @@
-"""Two headline numbers are in Keras's own logs, for whoever reads those."""
+"""Two headline numbers are in the logs that Keras hands to its callbacks."""
 
 import csv
 import math
@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from gradwatch.monitor import GradientMonitor
-from gradwatch.monitor._estimate import Swept, estimate
-from gradwatch.monitor._host import Host
+from gradwatch.monitor._schedule import Cost, Swept, estimate
 from gradwatch.run import open_run
 
 from .models import QUICK, WIDTH, X, Y, fit, mlp
@@ -47,7 +46,7 @@ class Evaluates(keras.callbacks.Callback):
 
 
 def test_what_keras_reports_of_an_epoch_is_what_it_would(tmp_path):
-    """It asks the metrics again when an epoch ends, also if somebody moved them."""
+    """It asks the metrics again when an epoch ends, also if a callback moved them."""
     told = []
     for monitors in ([], [GradientMonitor(tmp_path, every=2, histograms=False)]):
         keras.utils.set_random_seed(3)
@@ -129,7 +128,7 @@ def test_where_every_step_is_recorded_the_sums_are_timed_alone(
 ):
     """After a training long enough to be worth it; not if nothing was recorded."""
     monitor = GradientMonitor(tmp_path, every=1)
-    monkeypatch.setattr("gradwatch.monitor._host._WORTH_IT", 0.0)
+    monkeypatch.setattr("gradwatch.monitor._recorder._WORTH_IT", 0.0)
     before = [np.array(w) for w in model.get_weights()]
     fit(model, monitor, epochs=0)
     assert monitor.overhead["in_step_ms"] is None
@@ -162,7 +161,7 @@ def test_what_a_step_reads_is_counted(tmp_path, model):
     fit(model, monitor)
     weights, values = [3 * 4, 4, 4 * 2, 2], [2 * 4, 2 * 4]  # a batch is of two
     numbers = 7 * sum(weights) + 4 * sum(values)
-    assert monitor._host.cost.swept == (7 * 4 + 4 * 2, numbers)
+    assert monitor._recorder.cost.swept == (7 * 4 + 4 * 2, numbers)
 
 
 def test_an_estimate_grows_with_what_is_read():
@@ -174,8 +173,8 @@ def test_an_estimate_grows_with_what_is_read():
 
 def test_a_run_says_what_it_has_cost_so_far(tmp_path, model, monkeypatch):
     """One whose process is killed has said it; at the end it says it for all."""
-    monkeypatch.setattr("gradwatch.monitor._host._SAID_FIRST", 0.0)
-    monkeypatch.setattr("gradwatch.monitor._host._SAID_EVERY", math.inf)
+    monkeypatch.setattr("gradwatch.monitor._schedule._REPORT_FIRST", 0.0)
+    monkeypatch.setattr("gradwatch.monitor._schedule._REPORT_EVERY", math.inf)
     seen = []
 
     class Look(keras.callbacks.Callback):
@@ -192,17 +191,17 @@ def test_a_run_says_what_it_has_cost_so_far(tmp_path, model, monkeypatch):
     assert "so_far" not in open_run(tmp_path).overhead
 
 
-def test_what_is_done_behind_a_step_is_counted_with_the_next_record(tmp_path):
+def test_what_the_worker_took_is_counted_with_the_next_record():
     """However late it is done: steps between two records do not lose it."""
-    host = Host(tmp_path, 3, False, [])
-    host._behind.seconds += 0.5
-    host.wrote(0.125, 0)
-    assert host.cost.spent == 0
-    host.wrote(0.25, 1)
-    assert host.cost.spent == 0.75
-    host._behind.seconds += 1.0
-    host.wrote(0.25, 1)
-    assert host.cost.spent == 2.0
+    cost = Cost()
+    cost.worker_took(0.5)
+    cost.wrote(0.125, 0)
+    assert cost.spent == 0
+    cost.wrote(0.25, 1)
+    assert cost.spent == 0.75
+    cost.worker_took(1.0)
+    cost.wrote(0.25, 1)
+    assert cost.spent == 2.0
 
 
 # Trackers leave sockets and old names behind.

@@ -284,8 +284,8 @@ def test_an_optimizer_that_is_applied_now_and_then_has_lines_then_only(tmp_path,
     assert run["a/bias"].max.tolist() == [1, 2, 3, 4, 5]
     assert run["head/bias"].steps.tolist() == [1, 3]
     assert run["head/bias"].max.tolist() == [100, 100]
-    sizes = np.arange(1, 6) * np.sqrt(36.0)  # the judge has so many numbers, and
-    sizes[[1, 3]] = np.hypot(sizes[[1, 3]], 100 * np.sqrt(5.0))  # the maker so many
+    sizes = np.arange(1, 6) * np.sqrt(36.0)  # the judge has 36 numbers, and
+    sizes[[1, 3]] = np.hypot(sizes[[1, 3]], 100 * np.sqrt(5.0))  # the maker 5
     np.testing.assert_allclose(run.totals.global_norm, sizes, 1e-5)
     assert loop.overhead["steps"] == 5
 

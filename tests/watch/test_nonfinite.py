@@ -9,7 +9,7 @@ import pytest
 from keras import layers, ops
 
 import gradwatch as gw
-from gradwatch.monitor import _lookback as lookback
+from gradwatch.monitor import _replay as replay
 
 from .models import QUICK
 
@@ -66,9 +66,9 @@ def heard():
 
 
 def copy_every(steps, patch):
-    """Weights are copied every so many steps, however long a step takes here."""
+    """Copies the weights at this interval, however long a step takes here."""
     for bound in ("FEWEST", "MOST"):
-        patch.setattr(lookback, bound, steps)
+        patch.setattr(replay, bound, steps)
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +90,7 @@ def sick(tmp_path_factory):
 
 
 def test_the_finding_names_the_layer_the_step_and_the_cause(sick):
-    """Recorded was step 20; it was step 17, which nobody recorded."""
+    """Recorded was step 20; it was step 17, which was not recorded."""
     monitor, directory, _ = sick
     (finding,) = monitor.findings
     assert finding.symptom == "nonfinite"
@@ -129,7 +129,7 @@ def test_the_batch_and_the_weights_are_those_of_the_step(sick):
     assert gw.autopsy(restored, x, y).cause == "log of zero"
 
 
-def test_the_sick_training_goes_on_as_if_nobody_had_looked(sick):
+def test_the_sick_training_goes_on_as_if_unobserved(sick):
     """Making its steps again leaves no trace: neither weights, seeds nor metrics."""
     _, _, model = sick
     twin = build()
@@ -148,9 +148,9 @@ COMPILED = {
 @pytest.mark.parametrize("compiled", COMPILED, ids=str)
 def test_a_healthy_training_is_the_same_bit_for_bit(tmp_path, compiled, monkeypatch):
     """Also with copies of the weights all the time, and several steps at once."""
-    monkeypatch.setattr(lookback, "FEWEST", 1)
-    monkeypatch.setattr(lookback, "SEEN", 1)
-    monkeypatch.setattr(lookback, "SHARE", 1e9)
+    monkeypatch.setattr(replay, "FEWEST", 1)
+    monkeypatch.setattr(replay, "SEEN", 1)
+    monkeypatch.setattr(replay, "SHARE", 1e9)
     ours, theirs = (build(**compiled) for _ in range(2))
     monitor = gw.GradientMonitor(tmp_path, every=5, on_nonfinite="autopsy")
     told = fit(ours, monitor, x=X, epochs=2)
@@ -296,7 +296,7 @@ def test_a_failure_of_ours_is_a_warning(tmp_path, monkeypatch, place, told):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(f"gradwatch.monitor._postmortem.{place}", full)
+    monkeypatch.setattr(f"gradwatch.monitor._nonfinite.{place}", full)
     monitor = gw.GradientMonitor(tmp_path, every=1, on_nonfinite="autopsy")
     with heard() as said:
         history = fit(build(), monitor)
@@ -376,8 +376,7 @@ def test_mixed_precision_tells_a_broken_step_from_a_skipped_one(tmp_path):
 
 def test_steps_that_are_finite_the_second_time_are_said_to_be(tmp_path, monkeypatch):
     """A training that does not repeat itself cannot be looked into."""
-    monkeypatch.setattr("gradwatch.monitor._again.finite", lambda _: True)
-    monkeypatch.setattr("gradwatch.monitor._again._is_finite", lambda _: True)
+    monkeypatch.setattr(replay, "is_broken", lambda *_: False)
     monitor = gw.GradientMonitor(tmp_path, every=1000, on_nonfinite="autopsy")
     with heard() as said:
         fit(build(), monitor)
@@ -387,10 +386,9 @@ def test_steps_that_are_finite_the_second_time_are_said_to_be(tmp_path, monkeypa
 
 def test_a_recorded_step_that_is_finite_the_second_time_says_so(tmp_path, monkeypatch):
     """Its batch may have changed since, as a buffer that is filled again."""
-    monkeypatch.setattr("gradwatch.monitor._again.finite", lambda _: True)
-    monkeypatch.setattr("gradwatch.monitor._again._is_finite", lambda _: True)
+    monkeypatch.setattr(replay, "is_broken", lambda *_: False)
     monkeypatch.setattr(
-        "gradwatch.monitor._postmortem.autopsy", lambda *_, **__: gw.Autopsy(False)
+        "gradwatch.monitor._nonfinite.autopsy", lambda *_, **__: gw.Autopsy(False)
     )
     monitor = gw.GradientMonitor(tmp_path, every=1, on_nonfinite="autopsy")
     fit(build(), monitor, steps=SICK + 1)
@@ -409,16 +407,16 @@ def test_copies_are_as_rare_as_they_are_dear(monkeypatch):
     No copy is spent on finding that out, and compilation does not count.
     """
     clock = [0.0]
-    monkeypatch.setattr(lookback.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(replay.time, "perf_counter", lambda: clock[0])
 
     def slow(variables):
         clock[0] += 1.0
         return [np.zeros(2, "float32") for _ in variables]
 
-    monkeypatch.setattr(lookback, "copied", slow)
-    monkeypatch.setattr(lookback, "FEWEST", 8)
+    monkeypatch.setattr(replay, "copied", slow)
+    monkeypatch.setattr(replay, "FEWEST", 8)
     model = build()
-    back = lookback.Lookback(model, [model.optimizer])
+    back = replay.ReplayBuffer(model, [model.optimizer])
     copies = []
     for step in range(450):
         before = clock[0]
@@ -428,41 +426,41 @@ def test_copies_are_as_rare_as_they_are_dear(monkeypatch):
         back.keep(X[:2])
         clock[0] += 2.0 if step else 60.0
     assert copies == [0, 100, 200, 300, 400]
-    assert [s.start for s in back.stretches] == [300, 400]
+    assert [s.step for s in back.snapshots] == [300, 400]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_what_is_not_finite_is_seen_among_large_numbers(dtype):
     """Squares overflow before the numbers do: that is not held against them."""
     large = np.full((3, 4), np.finfo(dtype).max, dtype)
-    assert lookback.finite([large, np.arange(3)])
+    assert replay.finite([large, np.arange(3)])
     for bad in (np.nan, np.inf, -np.inf):
         broken = large.copy()
         broken[2, 3] = bad
-        assert not lookback.finite([large, broken])
-        assert not lookback.finite([np.where(np.isfinite(broken), 1, broken)])
+        assert not replay.finite([large, broken])
+        assert not replay.finite([np.where(np.isfinite(broken), 1, broken)])
 
 
 def test_a_copy_is_in_memory_of_its_own():
     """What a step does to a variable afterwards does not reach it."""
     model = build()
-    before = lookback.copied(model.variables)
+    before = replay.copied(model.variables)
     again = [np.array(value) for value in before]
     fit(model, x=X, steps=2)
     assert same(before, again)
-    assert not same(before, lookback.copied(model.variables))
+    assert not same(before, replay.copied(model.variables))
 
 
 def test_large_batches_are_not_hoarded(monkeypatch):
     """However dear a copy is, it comes before the batches are a burden."""
-    monkeypatch.setattr(lookback, "BYTES", 3 * X.nbytes)
-    monkeypatch.setattr(lookback, "FEWEST", 1000)
+    monkeypatch.setattr(replay, "BYTES", 3 * X.nbytes)
+    monkeypatch.setattr(replay, "FEWEST", 1000)
     model = build()
-    back = lookback.Lookback(model, [model.optimizer])
+    back = replay.ReplayBuffer(model, [model.optimizer])
     for step in range(20):
         back.before(step)
         back.keep((X, None))
-    assert [len(s.batches) for s in back.stretches] == [3, 2]
+    assert [len(s.batches) for s in back.snapshots] == [3, 2]
 
 
 def test_a_torn_autopsy_is_said_to_be(tmp_path):
@@ -480,7 +478,7 @@ def test_a_torn_autopsy_is_said_to_be(tmp_path):
             gw.Autopsy.load(tmp_path)
 
 
-def test_nobody_is_warned_where_nothing_is_wrong(tmp_path):
+def test_there_is_no_warning_where_nothing_is_wrong(tmp_path):
     """Not even of a copy that could not be made twice."""
     with heard() as said:
         monitor = gw.GradientMonitor(tmp_path, every=5, on_nonfinite="autopsy")

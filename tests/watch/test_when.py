@@ -6,7 +6,7 @@ import pytest
 
 from gradwatch import GradwatchError
 from gradwatch.monitor import GradientMonitor, budget
-from gradwatch.monitor._host import Host
+from gradwatch.monitor._fit import FitSteps
 from gradwatch.run import open_run
 
 from .cases import Data, batches
@@ -88,15 +88,15 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     """The clock by which a budget is kept, whatever the machine does meanwhile."""
-    clock, after = Clock(), Host.after
-    for module in ("_behind", "_cost", "_host", "_schedule"):
+    clock, after = Clock(), FitSteps.after
+    for module in ("_worker", "_fit", "_schedule"):
         monkeypatch.setattr(f"gradwatch.monitor.{module}.time", clock)
 
-    def slow(host, logs):
-        clock.now += 1.5 if any(host._details) else 1.0
-        return after(host, logs)
+    def slow(steps, logs):
+        clock.now += 1.5 if any(steps._details) else 1.0
+        return after(steps, logs)
 
-    monkeypatch.setattr(Host, "after", slow)
+    monkeypatch.setattr(FitSteps, "after", slow)
     return clock
 
 

@@ -1,65 +1,253 @@
-"""The taps on a model that `fit` trains."""
+"""The taps on a model that `fit` trains, and on the `fit` itself."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import keras
 
-from .._keras import EPOCH_LOGS, is_built, step_count
+from .._keras import BATCH_SOURCES, is_built, loss_tracker, running_fit, step_count
 from .._shadow import Shadows
 from ..backends import current
 from ..select import Wrt
+from ._optimizer import HISTOGRAMS
+from ._recorder import Recorder
+from ._schedule import StepInfo
 from ._watching import Watching, optimizers_of
 
+# Of steps that are not recorded, the first few and then every tenth are timed: where
+# steps run ahead of the host (JAX), timing one means waiting for it.
+_TIMED_FIRST, _TIMED_EVERY = 5, 10
 
-@dataclass(frozen=True)
-class Told:
-    """Who is told what `fit` does.
+_CALLBACK_HOOKS = (
+    *("on_epoch_begin", "on_epoch_end", "on_train_batch_begin", "on_train_batch_end"),
+    *("on_test_begin", "on_test_end", "on_test_batch_begin", "on_test_batch_end"),
+    "on_train_end",
+)
+_WITH_HEADLINE = ("on_train_batch_end", "on_epoch_end", "on_train_end")
 
-    Attributes:
-        before: So many steps are about to be made.
-        after: They are made; gets their logs, and returns them.
-        keep: One of them is made on this batch; None if nobody wants it.
-        added: Which names of the logs are ours.
-        failed: Our own part failed.
-        dead: The `fit` is dead.
-        alive: Tells whether it runs.
+
+class FitHooks:
+    """Shadows on the objects that one `fit` made for itself: callback list and batches.
+
+    They do two things that a callback cannot do by itself.
+
+    `on_train_end` is called when a `fit` succeeds. When it does not, the error leaves
+    through one of three doors: the train function (which is ours), a callback, or the
+    data. The latter two are these objects. An interruption between two calls gets past
+    all three, and is noticed when the list of callbacks is collected, or when the model
+    is trained again.
+
+    And the headline is added to the logs that the list hands to its callbacks, so that
+    all of them see it, whatever their order. `fit` itself keeps the logs without it:
+    Keras asks the metrics again at the end of an epoch only if the logs hold nothing
+    else.
+
+    Args:
+        fail: Called when the `fit` has failed.
+        headline: Returns the numbers to add to the logs.
     """
 
-    before: Callable[[int], None]
-    after: Callable[[Any], Any]
-    keep: Callable[[Any], None] | None
-    added: Callable[[], Iterable[str]]
-    failed: Callable[[Exception], None]
-    dead: Callable[[], None]
-    alive: Callable[[], bool]
+    def __init__(
+        self, fail: Callable[[], None], headline: Callable[[], Mapping[str, float]]
+    ) -> None:
+        self.fail = fail
+        self._headline = headline
+        self._depth = 0
+        # Only the objects of `fit` hold the shadows, and both go together: if this
+        # held them, the list of callbacks would never be collected.
+        self._shadows: Callable[[], Shadows | None] = lambda: None
+
+    @property
+    def in_callback(self) -> bool:
+        """True while a callback of this `fit` runs."""
+        return self._depth > 0
+
+    def attach(self) -> None:
+        """Shadows the objects of the `fit` that is calling."""
+        callbacks, batches = running_fit()
+        if callbacks is None:
+            return
+        shadows = Shadows(everywhere=True)
+        attached = self._shadows = weakref.ref(shadows)
+
+        def collected() -> None:
+            # The list of an earlier `fit` may be collected during a later one.
+            if self._shadows is attached:
+                self.fail()
+
+        weakref.finalize(callbacks, collected).atexit = False
+        for hook in _CALLBACK_HOOKS:
+            shadows.put(callbacks, hook, partial(self._call, hook in _WITH_HEADLINE))
+        around = (self._batches, self._catch)
+        for method, shadow in zip(BATCH_SOURCES, around, strict=True):
+            if hasattr(batches, method):
+                shadows.put(batches, method, shadow)
+
+    def detach(self) -> None:
+        """Takes the shadows away."""
+        shadows, self._shadows = self._shadows(), lambda: None
+        if shadows is not None:
+            shadows.close()
+
+    def _call(self, adds: bool, own: Callable[..., Any], *args: Any, **kw: Any) -> Any:
+        """Runs a hook of all callbacks."""
+        if adds:
+            args = tuple(self._with_headline(arg) for arg in args)
+            kw = {name: self._with_headline(arg) for name, arg in kw.items()}
+        self._depth += 1
+        try:
+            with self._noticing():
+                return own(*args, **kw)
+        finally:
+            self._depth -= 1
+
+    def _with_headline(self, logs: Any) -> Any:
+        if not isinstance(logs, dict):
+            return logs
+        # A `train_step` may log numbers of its own by these names: they stay.
+        ours = self._headline().items()
+        return logs | {name: number for name, number in ours if name not in logs}
+
+    def _batches(self, own: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+        with self._noticing():
+            yield from own()
+
+    @contextlib.contextmanager
+    def _catch(self, own: Callable[[], Any]) -> Iterator[None]:
+        with self._noticing(), own():
+            yield
+
+    @contextlib.contextmanager
+    def _noticing(self) -> Iterator[None]:
+        try:
+            yield
+        except GeneratorExit:
+            raise  # the loop over the batches was left, as `stop_training` does
+        except BaseException:
+            self.fail()
+            raise
+
+
+class FitSteps:
+    """Arms the steps of each execution of the train function, and records them.
+
+    Args:
+        recorder: Takes what was sent.
+        watching: The taps.
+    """
+
+    def __init__(self, recorder: Recorder, watching: Watching) -> None:
+        self._recorder = recorder
+        self._watching = watching
+        self._loss = LossReader(watching.model)
+        self._batch = 0
+        self._batches: int | None = None
+        self._logs: Any = None
+        self._details: list[int] = []
+        self._executions = 0
+        self._began = 0.0
+        self._waits = False
+
+    def begin(self) -> None:
+        """Forgets what belonged to an earlier `fit`."""
+        self._loss, self._logs = LossReader(self._watching.model), None
+
+    def announce(self, batch: int, batches: int | None) -> None:
+        """Notes the position of the next execution in its epoch."""
+        self._batch, self._batches = batch, batches
+
+    def before(self, steps: int) -> None:
+        """Arms the next steps."""
+        recorder, stream = self._recorder, self._watching.stream
+        if recorder.failure is not None:
+            return
+        with recorder.guard():
+            self._details = [
+                recorder.detail(
+                    StepInfo(recorder.step + ahead, self._batch + ahead, self._batches)
+                )
+                for ahead in range(steps)
+            ]
+            stream.arm(self._details)
+            self._executions += 1
+            self._waits = (
+                any(self._details)
+                or self._executions <= _TIMED_FIRST
+                or self._executions % _TIMED_EVERY == 0
+            )
+            if self._waits:
+                stream.wait(self._logs)
+        self._began = time.perf_counter()
+
+    def after(self, logs: Any) -> None:
+        """Records what the steps sent."""
+        recorder, stream = self._recorder, self._watching.stream
+        if recorder.failure is not None:
+            return
+        with recorder.guard():
+            seconds = None
+            if self._waits:
+                stream.wait(logs)
+                seconds = time.perf_counter() - self._began
+            self._logs = logs
+            ran, sent = stream.take()
+            due = sum(detail > 0 for detail in self._details)
+            recorder.cost.ran(ran, due, seconds)
+            began = time.perf_counter()
+            loss = self._loss.read(logs, self._batch + ran) if sent else None
+            for ahead in sorted(sent):
+                histograms = self._details[ahead] == HISTOGRAMS
+                recorder.record(recorder.step + ahead, sent[ahead], histograms, loss)
+            recorder.step += ran
+            recorder.wrote(time.perf_counter() - began, len(sent))
 
 
 class Fit:
-    """The taps on one model, in or out."""
+    """The taps on one model, in or out.
 
-    def __init__(self, model: Any, wrt: Wrt, told: Told) -> None:
+    Args:
+        model: The model.
+        wrt: What is watched.
+        recorder: Takes what the steps sent.
+        hooks: Know whether a callback runs, and what to do when `fit` has failed.
+        keep: Called with the batch of each step; None for no such call.
+
+    Attributes:
+        announced: True if `fit` has said that it will call the train function next.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        wrt: Wrt,
+        recorder: Recorder,
+        hooks: FitHooks,
+        keep: Callable[[Any], None] | None,
+    ) -> None:
         self.model = model
-        self.original = model.train_function
-        self.announced = False
-        self._told = told
-        self._shadows = Shadows()
         self.optimizers = optimizers_of(model)
+        self.announced = False
+        self._recorder = recorder
+        self._hooks = hooks
+        self._original = model.train_function
         self._slots = int(model.steps_per_execution)
         self._trainable = [id(v) for v in model.trainable_variables]
-        self.watching = Watching(model, self.optimizers, wrt, told.failed)
+        self.watching = Watching(model, self.optimizers, wrt, recorder.failed)
         if is_built(model):
-            self.watching.resolve()  # a wrong name is said before training starts
-        inner = self.watching.train_function(told.before, told.after, told.keep)
-        self.function = self._guarded(inner)
+            self.watching.resolve()  # a wrong name is an error before training starts
+        self.steps = FitSteps(recorder, self.watching)
+        inner = self.watching.train_function(self.steps.before, self._after, keep)
+        self._function = self._guarded(inner)
 
     @property
     def iterations(self) -> int:
-        """How many steps were made; those that accumulate count.
+        """Number of steps that were made; those that accumulate count.
 
         Of several optimizers the one that made most of them knows best: Keras gives a
         model one of its own, which a `train_step` with others never uses.
@@ -68,9 +256,11 @@ class Fit:
         return max((int(n.value) for n in counts if n is not None), default=0)
 
     def fits(self, model: Any) -> bool:
-        """Whether what was compiled is what would be compiled now."""
+        """Returns whether what was compiled is what would be compiled now."""
         return (
-            [id(o) for o in optimizers_of(model)] == [id(o) for o in self.optimizers]
+            self.model is model
+            and model.train_function is self._original
+            and [*map(id, optimizers_of(model))] == [*map(id, self.optimizers)]
             and int(model.steps_per_execution) == self._slots
             and (
                 current().watching.KEEPS_TRACES
@@ -81,40 +271,27 @@ class Fit:
     def open(self) -> None:
         """Puts the taps in."""
         self.watching.install()
-        self.model.train_function = self.function
-        self._shadows.put(self.model, EPOCH_LOGS, self._epoch_logs)
+        self.model.train_function = self._function
 
     def close(self) -> None:
         """Takes the taps out."""
         self.watching.remove()
-        self._shadows.close()
-        if self.model.train_function is self.function:
-            self.model.train_function = self.original
-
-    def _epoch_logs(self, own: Callable[[Any], Any], logs: Any) -> Any:
-        """What Keras makes of the logs of a step at the end of an epoch, and ours.
-
-        It takes the metrics as they are then, if the logs are of them and nothing else.
-        """
-        if not isinstance(logs, dict):
-            return own(logs)
-        ours = {name: logs[name] for name in self._told.added() if name in logs}
-        theirs = {name: log for name, log in logs.items() if name not in ours}
-        return {**own(theirs), **ours}
+        if self.model.train_function is self._function:
+            self.model.train_function = self._original
 
     @contextlib.contextmanager
     def untapped(self) -> Iterator[None]:
-        """Inside, the model is as if nobody watched it."""
-        function = self.model.train_function
+        """Takes the taps out for a while."""
+        was_open = self.model.train_function is self._function
         self.close()
         try:
             yield
         finally:
-            if function is self.function:
+            if was_open:
                 self.open()
 
     def info(self) -> dict[str, Any]:
-        """What was trained, for whoever opens the run."""
+        """Returns what was trained, for readers of the run."""
         return {
             "model": self.model.name,
             "parameters": int(self.model.count_params()) if self.model.built else None,
@@ -123,23 +300,78 @@ class Fit:
             "keras": keras.__version__,
         }
 
+    def _after(self, logs: Any) -> Any:
+        self.steps.after(logs)
+        if self._recorder.failure is not None:
+            self._hooks.fail()
+        return logs
+
     def _guarded(self, inner: Any) -> Any:
         def train_function(*args: Any) -> Any:
             if not self.announced:
-                # Called by nobody that told us: by another callback of this `fit`,
-                # or the `fit` we belonged to is dead.
-                if self._told.alive():
+                # Another callback of this `fit` trains; or the `fit` was interrupted
+                # without notice, and something else trains.
+                if self._hooks.in_callback:
                     with self.untapped():
-                        return self.original(*args)
-                self._told.dead()
-                return self.original(*args)
+                        return self._original(*args)
+                self._hooks.fail()
+                return self._original(*args)
             self.announced = False
             try:
                 return inner(*args)
             except StopIteration:
                 raise  # the data is at its end
             except BaseException:
-                self._told.dead()
+                self._hooks.fail()
                 raise
 
         return train_function
+
+
+class LossReader:
+    """Turns the mean loss over an epoch into the mean since the last record.
+
+    The "loss" in the logs of Keras is the mean over all batches of the epoch so far. A
+    `train_step` of the user's own may give that of the batch instead: it is taken for
+    what it is.
+
+    Args:
+        model: The model that is trained.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._running = _is_running(model)
+        self._batches = 0
+        self._mean = 0.0
+
+    def read(self, logs: Any, batches: int) -> float | None:
+        """Returns the loss, or None if the logs have none.
+
+        Args:
+            logs: What the step returned.
+            batches: Number of batches of this epoch so far.
+        """
+        if not isinstance(logs, dict) or "loss" not in logs:
+            return None
+        mean = float(logs["loss"])
+        if not self._running:
+            return mean
+        if batches <= self._batches:  # another epoch
+            self._batches, self._mean = 0, 0.0
+        since = batches - self._batches
+        loss = (mean * batches - self._mean * self._batches) / since
+        self._batches, self._mean = batches, mean
+        return loss
+
+
+def _is_running(model: Any) -> bool:
+    """Returns whether the loss in the logs is a mean over the epoch."""
+    trainers = (keras.Model, keras.Sequential)
+    own = any(type(model).train_step is trainer.train_step for trainer in trainers)
+    if own:
+        return True
+    tracker = loss_tracker(model)
+    return any(
+        metric.name == "loss" and metric is not tracker
+        for metric in getattr(model, "metrics", ())
+    )

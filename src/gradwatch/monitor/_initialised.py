@@ -1,4 +1,4 @@
-"""Whether a weight is still as its initialiser made it."""
+"""Tells whether a weight is still as its initialiser made it."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _expected(
 
 
 def _fans(shape: tuple[int, ...]) -> Iterator[tuple[int, int]]:
-    """How many inputs and outputs a unit may have.
+    """Yields the numbers of inputs and outputs that a unit may have.
 
     Of three and more axes the last two count, times the field of a convolution; or the
     axes of an `EinsumDense` are inputs up to one of them, and outputs from there.

@@ -1,4 +1,4 @@
-"""Watching a training loop of one's own."""
+"""Watching of custom training loops."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ..backends import Parts
 from ..diagnose import Finding
 from ..run import Record, Sink
 from ..select import require_model
-from ._host import Host
 from ._monitor import as_wrt
 from ._optimizer import HISTOGRAMS
-from ._schedule import Budget, Every, Moment
+from ._recorder import Recorder
+from ._schedule import Budget, Every, StepInfo
 from ._watching import Watching
 
 
 class Watch:
-    """A loop that is being watched; what `with gradwatch.watch(…)` gives.
+    """A loop that is being watched; the value of `with gradwatch.watch(…)`.
 
     Example:
     >>> import gradwatch as gw, keras
@@ -38,58 +38,57 @@ class Watch:
     (0, ('a/kernel', 'a/bias'))
     """
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
         self._last = time.perf_counter()
-        self._asked = (host.step, self._last)
-        self._received = host.step - 1
+        self._asked = (recorder.step, self._last)
+        self._received = recorder.step - 1
 
     @property
     def latest(self) -> Record | None:
         """The newest record, or None."""
-        return self._host.latest
+        return self._recorder.latest
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What was found to be wrong so far."""
-        return self._host.findings
+        """All findings so far."""
+        return self._recorder.findings
 
     @property
     def overhead(self) -> dict[str, Any]:
-        """What watching has cost so far."""
-        return self._host.cost.report()
+        """The cost of watching so far."""
+        return self._recorder.cost.report()
 
     def _ask(self, step: int) -> int:
-        if self._host.failure is not None:
+        """Returns how much of a step is recorded."""
+        recorder = self._recorder
+        if recorder.failure is not None:
             return 0
         (before, then), now = self._asked, time.perf_counter()
         self._asked = (step, now)
         if step > before + 1:
-            # Compiled steps tell nobody: several have gone by, at so much each.
-            self._host.cost.ran(step - before, 0, now - then)
-        try:
-            return self._host.detail(Moment(step, step, None))
-        except Exception as error:  # noqa: BLE001 - ours must not end a training
-            self._host.failed(error)
-            return 0
+            # Compiled steps are not announced: several ran since, in this time.
+            recorder.cost.ran(step - before, 0, now - then)
+        with recorder.guard():
+            return recorder.detail(StepInfo(step, step, None))
+        return 0
 
     def _receive(self, step: int, sent: dict[str, Parts], detail: int) -> None:
-        host = self._host
+        """Records what a step sent."""
+        recorder = self._recorder
         now = time.perf_counter()
         # Of compiled steps only those that are recorded come here, at any time.
         next_one = step == self._received + 1
-        host.cost.ran(1, int(detail > 0), now - self._last if next_one else None)
+        recorder.cost.ran(1, int(detail > 0), now - self._last if next_one else None)
         self._received = step
-        host.step = step
-        try:
-            if sent and host.failure is None:
-                host.record(step, sent, detail == HISTOGRAMS)
-        except Exception as error:  # noqa: BLE001 - ours must not end a training
-            host.failed(error)
-        host.step = step + 1
+        recorder.step = step
+        with recorder.guard():
+            if sent and recorder.failure is None:
+                recorder.record(step, sent, detail == HISTOGRAMS)
+        recorder.step = step + 1
         self._last = time.perf_counter()
         if sent:
-            host.wrote(self._last - now, 1)
+            recorder.wrote(self._last - now, 1)
 
 
 @contextlib.contextmanager
@@ -129,7 +128,7 @@ def watch(  # noqa: PLR0913 - the arguments of `GradientMonitor`, and two before
         model: The model whose weights are trained; it gives the names.
         optimizer: The optimizer that is applied, or a list of them. A step is over when
             the last of the list was applied.
-        directory: Where the run goes.
+        directory: The directory of the run.
         every: As in `GradientMonitor`, without `"epoch"`: a loop has none.
         layers: As in `GradientMonitor`.
         activations: As in `GradientMonitor`.
@@ -158,23 +157,25 @@ def watch(  # noqa: PLR0913 - the arguments of `GradientMonitor`, and two before
             "`model` must be built, so that its weights have names. Received: "
             f"{model.name!r}, which is not. Call it once on a batch, or `model.build`."
         )
-    host = Host(directory, every, histograms, sinks)
-    loop = Watch(host)
+    recorder = Recorder(directory, every, histograms, sinks)
     counts = [step_count(optimizer) for optimizer in optimizers]
-    host.step = max(int(count.value) for count in counts if count is not None)
-    watching = Watching(model, optimizers, as_wrt(layers, activations), host.failed)
+    recorder.step = max(int(count.value) for count in counts if count is not None)
+    loop = Watch(recorder)
+    wrt = as_wrt(layers, activations)
+    watching = Watching(model, optimizers, wrt, recorder.failed)
     watching.resolve()
     foreseen = not isinstance(every, Budget) and not isinstance(histograms, Budget)
-    with watching.loop(loop._ask, loop._receive, host.step, foreseen) as stream:
-        host.begin(watching, {"model": model.name, "backend": keras.backend.backend()})
+    info = {"model": model.name, "backend": keras.backend.backend()}
+    with watching.loop(loop._ask, loop._receive, recorder.step, foreseen) as stream:
+        recorder.begin(watching, info)
         well = False
         try:
             yield loop
             well = True
         finally:
             stream.close()
-            host.cost.steps = stream.ran
-            host.end(well=well)
+            recorder.cost.steps = stream.ran
+            recorder.end(well=well)
     _warn_of_silence(watching)
 
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from keras import initializers, layers
 
-from gradwatch.monitor._described import describe
 from gradwatch.monitor._initialised import as_initialised, left_constant
+from gradwatch.monitor._model_facts import model_facts
 from gradwatch.select import walk
 
 SHAPE = (40, 60)
@@ -63,7 +63,7 @@ def test_facts_of_a_model_before_and_after_a_step():
     tree = walk(model)
 
     def facts():
-        return describe(tree, tree.weights, values=True)["weights"]
+        return model_facts(tree, tree.weights)["weights"]
 
     before = facts()
     assert before["a/kernel"]["untrained"] is True
@@ -75,4 +75,4 @@ def test_facts_of_a_model_before_and_after_a_step():
     assert after["a/kernel"]["untrained"] is False
     assert after["a/bias"]["moved"] is True
     model.get_layer("a").trainable = False
-    assert describe(walk(model), {}, values=True)["weights"]["a/bias"]["held"] is True
+    assert model_facts(walk(model), {})["weights"]["a/bias"]["held"] is True

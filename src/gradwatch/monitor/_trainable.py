@@ -1,4 +1,4 @@
-"""Trainings that are not as they seem: layers were frozen since `compile`, or all."""
+"""Warnings for models whose layers were frozen since `compile`, or are all frozen."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..backends import current
 from ._watching import optimizers_of
 
 
-def changed(model: Any) -> list[str]:
-    """Returns the variables that a new step would train otherwise than the old one.
+def changed_since_compile(model: Any) -> list[str]:
+    """Returns the variables that a new step would treat otherwise than the old one.
 
     On TensorFlow a step trains what was trainable when it was traced, until `compile`
     is called again. To watch means to trace anew, which would make the change count: a
@@ -21,28 +21,22 @@ def changed(model: Any) -> list[str]:
     trainable = {id(variable): variable for variable in model.trainable_variables}
     known: dict[int, Any] = {}
     for optimizer in optimizers_of(model):
-        for variable in variables_of(inner_optimizer(optimizer)):
-            known[id(variable)] = variable
+        known |= {id(v): v for v in variables_of(inner_optimizer(optimizer))}
     variables = list((known | trainable).values())
     written = current().watching.written(model.train_function, variables)
     if written is None:
         return []
-    frozen = [
+    # Written but no longer trainable: frozen since. Not written, and known to no
+    # optimizer: trainable since. (One that is known may just have no gradient.)
+    return [
         variable.path
         for variable, is_written in zip(variables, written, strict=True)
-        if is_written and id(variable) not in trainable
+        if id(variable) not in (trainable if is_written else known)
     ]
-    # One that no optimizer knows was not trainable; others may have no gradient.
-    freed = [
-        variable.path
-        for variable, is_written in zip(variables, written, strict=True)
-        if not is_written and id(variable) not in known
-    ]
-    return frozen + freed
 
 
-def warn_of(names: list[str]) -> None:
-    """Says why a training is not watched."""
+def warn_of_change(names: list[str]) -> None:
+    """Warns that a training is not watched, and why."""
     warnings.warn(
         f"gradwatch does not watch this training: `trainable` was changed for "
         f"{quoted(names, 3)} since the model was compiled. Keras goes on as before "

@@ -1,14 +1,16 @@
-"""What is done behind the training: in order, to the end, and without a trace."""
+"""The worker thread does its jobs in order, to the end, and leaves no trace."""
 
 import copy
+import os
 import threading
+from functools import partial
 
 import keras
 import pytest
 
 from gradwatch.monitor import GradientMonitor
 from gradwatch.monitor._assemble import Assembler
-from gradwatch.monitor._behind import WAITING, Behind
+from gradwatch.monitor._worker import MAX_QUEUED, Worker
 from gradwatch.run import open_run
 
 from .models import fit, mlp
@@ -20,23 +22,35 @@ LONG = 300.0
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
     """However busy the machine: nothing waits because it is late."""
-    monkeypatch.setattr("gradwatch.monitor._behind.LATE", LONG)
+    monkeypatch.setattr("gradwatch.monitor._worker.MAX_SECONDS", LONG)
 
 
 def threads():
-    return [t for t in threading.enumerate() if "_work" in t.name]
+    return [t for t in threading.enumerate() if "gradwatch" in t.name]
+
+
+def put(worker, job, numbers):
+    """Has a job done with each of these numbers, which are also its step."""
+    for number in numbers:
+        worker.put(number, partial(job, number))
+
+
+def closed(worker):
+    """What the jobs returned, after all of them."""
+    worker.close(-1, lambda: None)
+    return [result.value for result in worker.results]
 
 
 def test_jobs_are_done_in_their_order_and_all_of_them():
-    """Also if there are more than may wait."""
+    """Also if there are more than may wait; each reports what it returned."""
     done = []
-    behind = Behind(done.append)
-    for number in range(10 * WAITING):
-        behind.put(number)
-    behind.drain()
-    assert done == list(range(10 * WAITING))
-    assert behind.seconds > 0
-    behind.close()
+    worker = Worker()
+    put(worker, done.append, range(10 * MAX_QUEUED))
+    worker.drain()
+    assert done == list(range(10 * MAX_QUEUED))
+    assert [result.step for result in worker.results] == done
+    assert sum(result.seconds for result in worker.results) > 0
+    closed(worker)
 
 
 def test_closing_does_what_waits_and_ends_the_thread():
@@ -47,18 +61,17 @@ def test_closing_does_what_waits_and_ends_the_thread():
         gate.wait(LONG)
         done.append(number)
 
-    behind = Behind(job)
-    for number in range(5):
-        behind.put(number)
+    worker = Worker()
+    put(worker, job, range(5))
     assert done == []
     gate.set()
-    behind.close()
-    assert done == [0, 1, 2, 3, 4]
+    worker.close(5, partial(job, 5))
+    assert done == [0, 1, 2, 3, 4, 5]
     assert set(threads()) <= set(others)
-    behind.close()  # nothing to close
-    behind.put(5)  # starts again
-    behind.close()
-    assert done[-1] == 5
+    worker.close(6, partial(job, 6))  # no thread runs: it is done at once
+    put(worker, job, [7])  # starts again
+    closed(worker)
+    assert done[-2:] == [6, 7]
 
 
 def test_the_thread_itself_may_close():
@@ -68,59 +81,56 @@ def test_the_thread_itself_may_close():
     def job(number):
         gate.wait(LONG)
         if number == 0:
-            behind.close()
+            worker.close(-1, partial(done.append, -1))
         done.append(number)
 
-    behind = Behind(job)
-    for number in range(WAITING + 1):  # as many as may wait
-        behind.put(number)
-    (thread,) = (t for t in threads() if t is behind._running[0])
+    worker = Worker()
+    put(worker, job, range(MAX_QUEUED + 1))  # as many as may wait
+    (thread,) = (t for t in threads() if t is worker._thread)
     gate.set()
     thread.join(LONG)
     assert not thread.is_alive()
-    assert done == list(range(WAITING + 1))
+    assert done == [*range(MAX_QUEUED + 1), -1]
 
 
-def brings(behind, gate, *, waits):
+def brings(worker, gate, *, waits):
     """One more job is brought while the gate is shut; whether that waits is known."""
     brought = threading.Event()
 
     def bring():
-        behind.put(-1)
+        worker.put(-1, lambda: None)
         brought.set()
 
     threading.Thread(target=bring).start()
-    # Who need not wait is waited for, however busy the machine. Who must wait is not
-    # done after any time: a moment is enough to see one who does not.
+    # A put that need not wait is waited for, however busy the machine. One that must
+    # wait is not done after any time: a moment is enough to see that it is.
     assert brought.wait(0.3 if waits else LONG) is not waits
     gate.set()
     assert brought.wait(LONG)
-    behind.close()
+    closed(worker)
 
 
-def test_who_brings_more_than_may_wait_waits():
+def test_the_trainer_waits_if_too_many_jobs_wait():
     """A slow disk slows the training down; it does not fill the memory."""
     gate = threading.Event()
-    behind = Behind(lambda number: gate.wait(LONG))
-    for number in range(WAITING + 1):
-        behind.put(number)
-    brings(behind, gate, waits=True)
+    worker = Worker()
+    put(worker, lambda number: gate.wait(LONG), range(MAX_QUEUED + 1))
+    brings(worker, gate, waits=True)
 
 
 @pytest.mark.parametrize("late", [True, False])
-def test_who_comes_when_a_job_is_late_waits(monkeypatch, late):
+def test_the_trainer_waits_if_a_job_is_late(monkeypatch, late):
     """A process that is killed loses the last second, not the last jobs."""
     gate = threading.Event()
-    behind = Behind(lambda number: gate.wait(LONG))
-    behind.put(0)
-    behind.put(1)
+    worker = Worker()
+    put(worker, lambda number: gate.wait(LONG), range(2))
     if late:
-        monkeypatch.setattr("gradwatch.monitor._behind.LATE", -1.0)
-    brings(behind, gate, waits=late)
+        monkeypatch.setattr("gradwatch.monitor._worker.MAX_SECONDS", -1.0)
+    brings(worker, gate, waits=late)
 
 
-def test_a_job_that_fails_is_the_last():
-    """Its error is kept with its arguments, for whoever warns of it."""
+def test_after_a_job_that_fails_only_the_last_is_done():
+    """Its error is reported with its step; the last one closes the file."""
     done = []
 
     def job(number):
@@ -128,14 +138,29 @@ def test_a_job_that_fails_is_the_last():
             raise ValueError("of its own")
         done.append(number)
 
-    behind = Behind(job)
-    for number in range(5):
-        behind.put(number)
-    behind.close()
-    assert done == [0, 1]
-    error, arguments = behind.failed
-    assert str(error) == "of its own"
-    assert arguments == (2,)
+    worker = Worker()
+    put(worker, job, range(5))
+    worker.close(5, partial(job, 5))
+    assert done == [0, 1, 5]
+    (failure,) = (result for result in worker.results if result.error is not None)
+    assert str(failure.error) == "of its own"
+    assert failure.step == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
+def test_a_forked_process_starts_a_thread_of_its_own():
+    """The thread is not copied with the process."""
+    worker = Worker()
+    put(worker, lambda number: number, [0])
+    worker.drain()
+    child = os.fork()
+    if child == 0:
+        put(worker, lambda number: number, [1, 2])
+        os._exit(0 if closed(worker) == [0, 1, 2, None] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert closed(worker) == [0, None]
 
 
 def test_of_a_training_no_thread_is_left(tmp_path):

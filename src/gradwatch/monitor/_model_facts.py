@@ -1,4 +1,4 @@
-"""What a diagnosis has to know of a model, as plain values."""
+"""Facts about a model that a diagnosis needs, as plain values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..select import Tree, WeightNode
 from ._initialised import as_initialised, left_constant
 
 _FAR = 3
-"""So many layers after a kernel may stand before its activation function."""
+"""Maximum number of layers between a kernel and its activation function."""
 _PASSED = (keras.layers.Dropout, keras.layers.SpatialDropout2D)
 _RECURRENT = (
     *(keras.layers.RNN, keras.layers.Bidirectional, keras.layers.ConvLSTM1D),
@@ -24,40 +24,33 @@ _RECURRENT = (
 _INITIALISERS = {"recurrent_kernel": "recurrent_initializer"}
 
 
-def describe(tree: Tree, watched: Collection[str], *, values: bool) -> dict[str, Any]:
+def model_facts(tree: Tree, watched: Collection[str]) -> dict[str, Any]:
     """Returns what is known of the weights and layers of a model, by address.
 
     Args:
-        tree: Of the model.
+        tree: The tree of the model.
         watched: The addresses of the weights that are recorded.
-        values: Whether to look at the weights as they are now.
     """
     weights = {
-        address: _weight(tree, node, address in watched, values)
+        address: _weight(tree, node, address in watched)
         for address, node in tree.weights.items()
         if node.learnable
     }
     addresses = {id(node.layer): address for address, node in tree.layers.items()}
-    layers = {
-        address: found
-        for address, node in tree.layers.items()
-        if (found := _layer(node.layer))
-    }
+    layers = {address: _layer(node.layer) for address, node in tree.layers.items()}
     for address, node in tree.layers.items():
         # The softmax over keys takes the same number off each: their bias does nothing.
         if isinstance(node.layer, keras.layers.MultiHeadAttention):
             layers.setdefault(f"{address}/key", {})["mixing"] = True
     heads = [addresses[id(op)] for op in _heads(tree.model) if id(op) in addresses]
-    whole: dict[str, Any] = {"weights": weights, "layers": layers, "heads": heads}
-    if _softmax_twice(tree.model):
-        whole["softmax_twice"] = True
-    return whole
+    facts: dict[str, Any] = {"weights": weights, "layers": layers, "heads": heads}
+    if _has_softmax_twice(tree.model):
+        facts["softmax_twice"] = True
+    return facts
 
 
-def _weight(
-    tree: Tree, node: WeightNode, watched: bool, values: bool
-) -> dict[str, Any]:
-    found: dict[str, Any] = {
+def _weight(tree: Tree, node: WeightNode, watched: bool) -> dict[str, Any]:
+    facts: dict[str, Any] = {
         "layer": node.layer,
         "shape": [int(length) for length in node.variable.shape],
         "dtype": str(node.variable.dtype),
@@ -66,27 +59,23 @@ def _weight(
     }
     layer = tree.layers[node.layer].layer if node.layer in tree.layers else None
     if getattr(layer, "trainable", True) is False:
-        found["held"] = True  # the layer says no, whatever its weights say
-    if values:
-        with contextlib.suppress(Exception):  # it may have no value now
-            array = array_of(node.variable)
-            found["constant"] = bool(array.size > 1 and np.ptp(array) == 0)
-            initialiser = _initialiser(layer, node)
-            found["untrained"] = as_initialised(array, initialiser)
-            if node.trainable and (moved := left_constant(array, initialiser)):
-                found["moved"] = moved
-    return found
-
-
-def _initialiser(layer: Any, node: WeightNode) -> Any:
+        facts["held"] = True  # the layer says no, whatever its weights say
     role = node.address.rpartition("/")[2]
-    return getattr(layer, _INITIALISERS.get(role, f"{role}_initializer"), None)
+    attribute = _INITIALISERS.get(role, f"{role}_initializer")
+    initialiser = getattr(layer, attribute, None)
+    with contextlib.suppress(Exception):  # it may have no value now
+        array = array_of(node.variable)
+        facts["constant"] = bool(array.size > 1 and np.ptp(array) == 0)
+        facts["untrained"] = as_initialised(array, initialiser)
+        if node.trainable and left_constant(array, initialiser):
+            facts["moved"] = True
+    return facts
 
 
 def _layer(layer: Any) -> dict[str, Any]:
     own = _function(layer)
     after = list(consumers_of(layer))
-    found: dict[str, Any] = {
+    facts = {
         "class": type(layer).__name__,
         "own_activation": own,
         "activation": own if own not in (None, "linear") else _function_after(layer),
@@ -94,11 +83,11 @@ def _layer(layer: Any) -> dict[str, Any]:
         "feeds_recurrent": any(isinstance(op, _RECURRENT) for op in after),
         "compute": getattr(layer, "compute_dtype", None),
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in facts.items() if value}
 
 
 def _function(layer: Any) -> str | None:
-    """The name of the function a layer ends in; a layer may be nothing but that."""
+    """Returns the name of the activation function that a layer ends in, or is."""
     if isinstance(layer, keras.layers.ReLU):
         return "relu" if not layer.negative_slope else "leaky_relu"
     function = getattr(layer, "activation", None)
@@ -126,9 +115,8 @@ def _is_normalisation(layer: Any) -> bool:
 
 
 def _heads(model: Any) -> Iterator[Any]:
-    """The layers with weights that each output of a functional model comes from."""
-    outputs = getattr(model, "outputs", None)
-    for output in keras.tree.flatten(outputs) if outputs else ():
+    """Yields the layer with weights that each output of the model comes from."""
+    for output in keras.tree.flatten(getattr(model, "outputs", None) or ()):
         operation = producer_of(output)
         for _ in range(_FAR):
             if operation is None or getattr(operation, "weights", None):
@@ -138,24 +126,21 @@ def _heads(model: Any) -> Iterator[Any]:
             yield operation
 
 
-def _softmax_twice(model: Any) -> bool:
-    """Whether an output is a softmax, and goes through another one in the loss."""
+def _has_softmax_twice(model: Any) -> bool:
+    """Returns whether an output is a softmax, and a second one is next to it."""
     losses = [loss for loss in keras.tree.flatten(getattr(model, "loss", None)) if loss]
     in_loss = any(getattr(loss, "from_logits", False) is True for loss in losses)
     for output in keras.tree.flatten(getattr(model, "outputs", None) or ()):
         last = producer_of(output)
-        if last is None or not _is_softmax(last):
-            continue
         before = None if getattr(last, "weights", None) else _before(last)
-        if in_loss or (before is not None and _is_softmax(before)):
+        if _is_softmax(last) and (in_loss or _is_softmax(before)):
             return True
     return False
 
 
 def _is_softmax(operation: Any) -> bool:
-    return isinstance(operation, keras.layers.Softmax) or (
-        _function(operation) == "softmax"
-    )
+    is_layer = isinstance(operation, keras.layers.Softmax)
+    return is_layer or _function(operation) == "softmax"
 
 
 def _before(operation: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Which rows of embeddings have moved in the course of a training."""
+"""Counts the rows of embeddings that have moved in the course of a training."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ..engine import array_of
 from ..select import Tree
 
 _LARGEST = 50_000_000
-"""Of larger tables the check would take seconds and is left out."""
+"""Maximum size of a table; a larger one would take seconds and is left out."""
 
 
-class Rows:
+class EmbeddingRows:
     """Remembers a sum of each row, and counts the rows whose sum has changed.
 
     Args:
-        tree: Of the model.
-        step: At which training begins.
+        tree: The tree of the model.
+        step: The first step of the training.
     """
 
     def __init__(self, tree: Tree, step: int) -> None:
@@ -46,8 +46,8 @@ class Rows:
 
 def _sums(variable: Any) -> np.ndarray:
     table = array_of(variable)
-    # Places count: two numbers that change by as much in opposite directions do not
-    # leave the sum as it was.
-    weights = np.sqrt(2.0 + np.arange(table.shape[-1]))
-    found: np.ndarray = table.astype(np.float64) @ weights
-    return found
+    # Each column has a factor of its own: two numbers of a row that change by as much
+    # in opposite directions do not leave its sum as it was.
+    factors = np.sqrt(2.0 + np.arange(table.shape[-1]))
+    sums: np.ndarray = table.astype(np.float64) @ factors
+    return sums

@@ -23,7 +23,7 @@ class _Enough(BaseException):
 
 
 def _quietly() -> contextlib.suppress:
-    """If it fails inside, less is known: the first pass went well, and stands."""
+    """Ignores failures inside: less is known then, but the first pass stands."""
     return contextlib.suppress(Exception, _Enough)
 
 

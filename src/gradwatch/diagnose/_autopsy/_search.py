@@ -25,6 +25,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from ..._keras import inner_optimizer
 from ...backends import Sparse, current
 from ...engine import untouched
 from ...targets import Loss
@@ -187,7 +188,11 @@ def _update(examined: Pass, notes: list[str]) -> Autopsy | None:
             f"copied ({type(error).__name__})."
         )
         return None
-    return broken and _result("update", broken[0], "update", broken[1], None)
+    if broken is None:
+        return None
+    name = type(inner_optimizer(optimizer)).__name__
+    cause = broken[1]._replace(evidence={**broken[1].evidence, "optimizer": name})
+    return _result("update", broken[0], "update", cause, None)
 
 
 def _result(

@@ -53,7 +53,6 @@ def broken_update(
                 "largest_gradient": largest(own[name]),
                 "largest_weight": largest(variables[name].value),
                 "dtype": str(variable.dtype),
-                "optimizer": type(optimizer).__name__,
             }
             zeros = bool(np.any(floats(own[name]) == 0))
             words, advice, sure = _cause(twin, evidence, spoilt, zeros)
@@ -61,11 +60,7 @@ def broken_update(
                 evidence[_RATE] = str(float(rate))  # JSON has no number for it
             return name, Cause(words, advice, evidence, sure)
         if constraint is not None and is_bad(bound := constraint(variable.value)):
-            evidence = {
-                **counts(bound),
-                "largest_weight": largest(variable.value),
-                "optimizer": type(optimizer).__name__,
-            }
+            evidence = counts(bound) | {"largest_weight": largest(variable.value)}
             return name, Cause(
                 "the constraint of the weight is not finite",
                 "The updated weight itself is finite: look into its "
@@ -75,7 +70,7 @@ def broken_update(
             )
     if spoilt:
         return None  # this step has not done it
-    return _broken_state(twin, optimizer, own, stepped)
+    return _broken_state(twin, own, stepped)
 
 
 _RATE = "learning_rate"
@@ -121,7 +116,7 @@ def _cause(
 
 
 def _broken_state(
-    twin: Any, optimizer: Any, gradients: Mapping[str, Any], stepped: Mapping[str, Any]
+    twin: Any, gradients: Mapping[str, Any], stepped: Mapping[str, Any]
 ) -> tuple[str, Cause] | None:
     """Looks at momenta and squares: once infinite, the weight never moves again."""
     weights = {id(variable) for variable in stepped.values()}
@@ -135,7 +130,6 @@ def _broken_state(
             **counts(state.value),
             "state": state.path,
             "dtype": str(state.dtype),
-            "optimizer": type(optimizer).__name__,
             "largest_gradient": largest(gradients.get(address)),
         }
         return address, Cause(

@@ -35,7 +35,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """The heading of a column and the side its cells lean to."""
 
     heading: str
@@ -63,7 +63,7 @@ class Grid:
     """A whole table."""
 
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     sections: tuple[Section, ...]
     notes_heading: str = ""
     notes: tuple[Note, ...] = ()
@@ -182,14 +182,14 @@ def _tone_of_name(row: Row) -> Tone:
     return "alarm" if row.nonfinite else "plain"
 
 
-_Maker = tuple[Column, Callable[[Row, int], Cell]]
+_Maker = tuple[TableColumn, Callable[[Row, int], Cell]]
 _MAKERS: tuple[_Maker, ...] = (
     (
-        Column("name", "left"),
+        TableColumn("name", "left"),
         lambda row, _: Cell(form.printable(row.name), _tone_of_name(row)),
     ),
     (
-        Column("shape", "left"),
+        TableColumn("shape", "left"),
         lambda row, _: Cell(
             # A tensor that was never met has no dtype, and no shape to show.
             form.dimensions(row.shape) if row.dtype else form.number(None),
@@ -197,7 +197,7 @@ _MAKERS: tuple[_Maker, ...] = (
             f"{row.shape} {row.dtype}",
         ),
     ),
-    *((Column(name), _number_column(name)) for name in _NUMBERS),
-    (Column("% zero"), _zeros_cell),
-    (Column("non-finite"), _nonfinite_cell),
+    *((TableColumn(name), _number_column(name)) for name in _NUMBERS),
+    (TableColumn("% zero"), _zeros_cell),
+    (TableColumn("non-finite"), _nonfinite_cell),
 )

@@ -20,7 +20,7 @@ ACROSS = 2
 """Examples side by side."""
 
 
-class Bars:
+class BarPanel:
     """A small chart for each example.
 
     Args:

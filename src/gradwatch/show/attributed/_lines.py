@@ -20,7 +20,7 @@ STRIPS = 16
 STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
 
 
-class Lines:
+class LinePanel:
     """Examples below each other, time to the right.
 
     Args:

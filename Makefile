@@ -108,7 +108,7 @@ docs: $(VENV)/docs.stamp ## Build the documentation into site/; warnings are err
 	$(BIN)/python docs/check.py site
 	@echo "make docs: site/index.html"
 
-# What it builds is in the tree: nobody else needs Node.
+# What it builds is committed: only those who change the frontend need Node.
 frontend: $(VENV)/test.stamp ## Build the script of the pages from frontend/ (needs Node).
 	$(BIN)/python frontend/palette.py
 	cd frontend && npm ci --no-audit --no-fund && npm run check && npm run build

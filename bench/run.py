@@ -1,8 +1,7 @@
-"""What writing, reading and judging a run costs: 200 variables, no model.
+"""The cost of writing, reading and judging a run: 200 variables, no model.
 
-Run `make bench`, or `python -m bench.run`. The goals are of the issue: 0.2 ms to
-write a recorded step, 40 KB of it with histograms, a second to read a million numbers,
-1 ms for the rules.
+Run `make bench`, or `python -m bench.run`. Goals: 0.2 ms and 40 KB to write a recorded
+step with histograms, a second to read a million numbers, 1 ms for the rules.
 """
 
 import os

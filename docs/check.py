@@ -3,7 +3,7 @@
 The builder finds dead links, dead anchors and unknown names. This finds the rest:
 
     python docs/check.py         before: public names, list of pages, pictures, fences
-    python docs/check.py site    after: what was built asks nobody else for anything
+    python docs/check.py site    after: the built site requests nothing from other hosts
 
 Nothing is imported but the standard library; the package is read as text. So the tests
 run it as well, where the site cannot be built.

@@ -54,7 +54,7 @@ def train(model):
     model.fit(x, labels, batch_size=40, epochs=8, verbose=0)
     x, y = demo.draw_shapes(400, seed=1)
     right = model.predict(x, verbose=0).argmax(axis=1) == y
-    print(f"{right.mean():.0%} of 400 new shapes are told right.")
+    print(f"{right.mean():.0%} of 400 new shapes are classified correctly.")
 
 
 def draw_scene(names, seed):

@@ -1,4 +1,4 @@
-"""A training loop of one's own, watched: `with gw.watch(model, optimizer, directory)`.
+"""A custom training loop, watched: `with gw.watch(model, optimizer, directory)`.
 
 The loop stays as it is. What matters is that a compiled step is compiled inside the
 block, which is when it is called for the first time.

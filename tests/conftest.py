@@ -106,12 +106,38 @@ def pytest_sessionstart(session):
         )
 
 
+@pytest.fixture(scope="session", autouse=True)
+def compiled_once(tmp_path_factory):
+    """Many tests compile the same small step, for seconds: JAX keeps it by its content.
+
+    Each worker has its own directory, because JAX does not write entries atomically.
+    Set in this process only: a child that a test kills could leave half an entry.
+    """
+    if os.environ["KERAS_BACKEND"] == "jax" and "jax" in sys.modules:
+        config = sys.modules["jax"].config
+        config.update("jax_compilation_cache_dir", str(tmp_path_factory.mktemp("jax")))
+        config.update("jax_persistent_cache_min_compile_time_secs", 0)
+        config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
 def pytest_report_header(config):
     if config.getoption("--without-framework"):
         return "no framework"
     import keras
 
     return f"keras {keras.__version__} on {keras.config.backend()}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef, request):
+    """Gives fixtures of a module a fresh Keras, too: they are set up before `seeded`.
+
+    Otherwise the names and weights of their models would depend on the tests that
+    happened to run before.
+    """
+    if fixturedef.scope != "function":
+        fresh_keras()
+    return (yield)
 
 
 @pytest.fixture(autouse=True)
@@ -126,17 +152,23 @@ def seeded():
     config = keras.config
     floatx, policy = config.floatx(), config.dtype_policy()
     data_format = config.image_data_format()
-    # Without freeing memory: a full collection takes half a second, every test.
-    keras.utils.clear_session(free_memory=False)
-    # Keras makes the policy anew when it is next asked for: not in the middle of a test
-    # that looks for traces.
-    config.dtype_policy()
-    keras.utils.set_random_seed(0)
+    fresh_keras()
     yield
     config.set_floatx(floatx)
     config.set_dtype_policy(policy)
     config.set_image_data_format(data_format)
     close_figures()
+
+
+def fresh_keras():
+    """Resets the names that Keras counts, and all seeds."""
+    if "keras" not in sys.modules:
+        return
+    import keras
+
+    # Without freeing memory: a full collection takes half a second, every test.
+    keras.utils.clear_session(free_memory=False)
+    keras.utils.set_random_seed(0)
 
 
 def close_figures():

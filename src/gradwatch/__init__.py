@@ -75,15 +75,13 @@ __all__ = [  # noqa: F405
 
 
 def __getattr__(name: str) -> _typing.Any:
-    """Loads what needs Keras, when the first of it is asked for."""
-    if name.startswith("_"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import _with_keras
+    """Loads all names that need Keras, as soon as one of them is used."""
+    if not name.startswith("_"):
+        from . import _with_keras
 
-    found = {key: getattr(_with_keras, key) for key in _with_keras.__all__}
-    for value in found.values():
-        value.__module__ = __name__
-    globals().update(found)
+        later = [key for key in __all__ if key not in globals()]
+        _publish({key: getattr(_with_keras, key) for key in later})
+    # `gradwatch.attribute` is a room: importing the others has loaded it.
     if name not in globals():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return globals()[name]
@@ -93,8 +91,11 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-# Reprs and tracebacks show the door people came through.
-for _name in __all__:
-    if _name in globals():
-        globals()[_name].__module__ = __name__
-del _name
+def _publish(names: dict[str, _typing.Any]) -> None:
+    """Makes names appear in reprs and tracebacks under their public path."""
+    for value in names.values():
+        value.__module__ = __name__
+    globals().update(names)
+
+
+_publish({key: globals()[key] for key in __all__ if key in globals()})

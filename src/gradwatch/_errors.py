@@ -1,7 +1,7 @@
-"""The errors gradwatch raises, and the shape of their messages.
+"""The errors that gradwatch raises, and helpers for their messages.
 
-Every message has three parts: the rule that was broken, what was received, and
-the way out.
+Every message has three parts: the rule that was broken, the value that was received,
+and a way out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 
 class GradwatchError(ValueError):
-    """Something gradwatch was given cannot be used; the message says what to do.
+    """An argument that cannot be used; the message says what to do.
 
     Example:
     >>> import gradwatch as gw
@@ -22,7 +22,7 @@ class GradwatchError(ValueError):
 
 
 class AddressError(GradwatchError, KeyError):
-    """A name that matches nothing, or more than one thing.
+    """A name that matches nothing, or more than one address.
 
     Example:
     >>> import gradwatch as gw
@@ -35,7 +35,7 @@ class AddressError(GradwatchError, KeyError):
 
 
 class TargetError(GradwatchError):
-    """The target cannot be differentiated: it is not one number, or does not exist.
+    """A target that cannot be differentiated: not one number, or nonexistent.
 
     Example:
     >>> import gradwatch as gw
@@ -46,7 +46,7 @@ class TargetError(GradwatchError):
 
 @contextlib.contextmanager
 def told_as(argument: str, *others: str) -> Iterator[None]:
-    """Errors about other arguments become errors about this one.
+    """Rewrites errors about other arguments into errors about this one.
 
     Example:
     >>> with told_as("layers", "wrt"):
@@ -75,7 +75,7 @@ def closest(name: str, candidates: Sequence[str], limit: int = 3) -> list[str]:
 
 
 def quoted(names: Iterable[str], limit: int = 8) -> str:
-    """Returns names in quotes with commas, the tail of a long list counted."""
+    """Returns quoted names, separated by commas; the rest of a long list is counted."""
     names = list(names)
     shown = ", ".join(repr(n) for n in names[:limit])
     more = len(names) - limit
@@ -83,5 +83,5 @@ def quoted(names: Iterable[str], limit: int = 8) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Returns the number and its noun: "1 layer", "14 layers"."""
+    """Returns a number with its noun: "1 layer", "14 layers"."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -1,8 +1,8 @@
-"""The private names of Keras that gradwatch needs, and the only file that uses them.
+"""The private names of Keras that gradwatch needs. Only this file uses them.
 
-Keras may change any of them in any release. Each is read by one small function here, so
-that a change upstream is a change of one function. All were checked on Keras 3.10 and
-3.15.1. A function that can do without its private name says what it returns then.
+Keras may change any of them in any release. Each is used by one small function here, so
+that a change upstream means a change of one function. All were checked on Keras 3.10
+and 3.15.1. A function that works without its private name documents its fallback.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ from keras.src.trainers.data_adapters.data_adapter_utils import (
 
 
 def all_layers(model: Any, *, itself: bool = True) -> list[Any]:
-    """Returns the layers of a model at every depth, the model itself among them."""
+    """Returns the layers of a model at every depth, including the model itself."""
     return list(model._flatten_layers(include_self=itself))
 
 
 def is_built(model: Any) -> bool:
-    """Whether a model and every layer below it have their weights."""
+    """Returns whether a model and all layers below it have their weights."""
     return all(layer.built for layer in all_layers(model))
 
 
 def sublayers(layer: Any) -> list[Any]:
     """Returns the direct children, each once: nodes of a functional graph, then layers.
 
-    A functional graph also holds plain operations, which `layers` does not list.
+    A functional graph also has plain operations, which `layers` does not list.
     """
     below = [*getattr(layer, "_operations", ()), *getattr(layer, "_layers", ())]
     return list({id(child): child for child in below}.values())
 
 
 def own_variables(layer: Any) -> tuple[list[Any], list[Any]]:
-    """Returns the variables that a layer itself owns: learnable ones, and the others.
+    """Returns the learnable and the other variables that a layer itself owns.
 
-    `trainable_variables` is empty for a frozen layer; whether a weight can learn is
-    decided when it is created.
+    `trainable_variables` is empty for a frozen layer, but a frozen weight is still
+    learnable.
     """
     learnable = getattr(layer, "_trainable_variables", ())
     return list(learnable), list(getattr(layer, "_non_trainable_variables", ()))
@@ -64,7 +64,7 @@ def seed_variables(layer: Any) -> list[Any]:
 
 
 def mode_arguments(model: Any, training: bool) -> dict[str, bool]:
-    """Returns `{"training": …}` for a model whose `call` takes it, else nothing."""
+    """Returns `{"training": …}` for a model whose `call` takes it, else `{}`."""
     return {"training": training} if model._call_has_training_arg else {}
 
 
@@ -74,12 +74,12 @@ def call_signature(layer: Any) -> Any:
 
 
 def input_structure(model: Any) -> Any:
-    """Returns how a functional model nests its inputs; None for other models."""
+    """Returns the input structure of a functional model; None for other models."""
     return getattr(model, "_inputs_struct", None)
 
 
 def output_structure(model: Any) -> Any:
-    """Returns how a functional model nests its outputs; None for other models."""
+    """Returns the output structure of a functional model; None for other models."""
     return getattr(model, "_outputs_struct", None)
 
 
@@ -94,7 +94,7 @@ def switch_off_remat(layer: Any) -> None:
 
 
 CHANGED_IN_PLACE = ("_losses", "_losses_override", "_loss_ids", "_tracked")
-"""Attributes of a layer that a call changes in place: keep their contents."""
+"""Attributes of a layer that a call changes in place."""
 
 
 def added_loss_ids(layer: Any) -> set[int]:
@@ -131,22 +131,22 @@ def compiled_loss(model: Any) -> Any:
 
 
 def set_compiled_loss(model: Any, loss: Any) -> None:
-    """Puts a loss object in the place of the compiled one, untracked."""
+    """Replaces the compiled loss object, without tracking the new one."""
     model.__dict__["_compile_loss"] = loss
 
 
 def given_loss(loss: Any) -> Any:
-    """Returns the loss as it was given to `compile`."""
+    """Returns the loss as it was passed to `compile`."""
     return getattr(loss, "_user_loss", None)
 
 
 def given_loss_weights(loss: Any) -> Any:
-    """Returns the loss weights as they were given to `compile`."""
+    """Returns the loss weights as they were passed to `compile`."""
     return loss._user_loss_weights
 
 
 def compute_loss(model: Any, **arguments: Any) -> Any:
-    """Computes the loss as `train_step` does, whichever signature a subclass has."""
+    """Computes the loss as `train_step` does, for every signature of `compute_loss`."""
     return model._compute_loss(**arguments)
 
 
@@ -166,9 +166,9 @@ def inner_optimizer(optimizer: Any) -> Any:
 
 
 def step_count(optimizer: Any) -> Any:
-    """Returns the variable that counts steps, accumulating ones included.
+    """Returns the variable that counts steps, including accumulation steps.
 
-    The public `iterations` counts updates. None for an optimizer without a count.
+    The public `iterations` counts updates. None for an optimizer without a counter.
     """
     return getattr(inner_optimizer(optimizer), "_iterations", None)
 
@@ -179,17 +179,17 @@ def variables_of(optimizer: Any) -> list[Any]:
 
 
 def learning_rate_of(optimizer: Any) -> Any:
-    """Returns the rate as it was set: a variable, a schedule or a function."""
+    """Returns the learning rate as it was set: a variable, a schedule or a function."""
     return getattr(optimizer, "_learning_rate", None)
 
 
 def set_learning_rate(optimizer: Any, rate: Any) -> None:
-    """Puts a rate in the place of the one that was set, untracked."""
+    """Replaces the learning rate, without tracking the new one."""
     optimizer.__dict__["_learning_rate"] = rate
 
 
 def accumulated_gradient(optimizer: Any, variable: Any) -> Any:
-    """Returns the variable in which the gradients of a weight are added up."""
+    """Returns the variable that accumulates the gradients of a weight."""
     index = optimizer._get_variable_index(variable)
     return optimizer._accumulated_gradients[index]
 
@@ -200,18 +200,18 @@ def clip_gradients(optimizer: Any, gradients: Sequence[Any]) -> list[Any]:
 
 
 def is_keras_optimizer(optimizer: Any) -> bool:
-    """Whether this is one of Keras's own optimizers, with one rule for all weights."""
+    """Returns whether this is an optimizer of Keras with one rule for all weights."""
     own = type(optimizer).__module__.startswith("keras.src.optimizers.")
     return own and not hasattr(optimizer, "_inner_optimizers")
 
 
 def set_variable_path(variable: Any, path: str) -> None:
-    """Gives a copy of a variable the path of its original: weight decay goes by it."""
+    """Sets the path of a variable; weight decay matches weights by their paths."""
     variable._path = path
 
 
 def is_keras_loss(function: object) -> bool:
-    """Whether this is one of Keras's own losses."""
+    """Returns whether this is a loss of Keras."""
     module = getattr(function, "__module__", None) or ""
     return callable(function) and str(module).startswith("keras.src.losses")
 
@@ -224,9 +224,9 @@ _SEED_GENERATOR = "global_seed_generator"
 
 
 def keep_global_state() -> Callable[[], None]:
-    """Returns a function that puts Keras's counters and the like back as they are now.
+    """Returns a function that restores Keras's name counters and seed generator.
 
-    Symbolic tensors take automatic names and would shift those of the user's next
+    Symbolic tensors take automatic names, which would shift those of the user's next
     layers. The global seed generator is created now if it does not exist: inside a
     stateless scope it would never get a value.
     """
@@ -259,7 +259,7 @@ def global_settings() -> dict[str, dict[str, Any]]:
 
 
 def operation_modules() -> tuple[Any, ...]:
-    """Returns the modules in which Keras looks up its nonlinearities when called."""
+    """Returns the modules in which Keras looks up its nonlinearities at each call."""
     return (_backend.nn, _backend.numpy)
 
 
@@ -267,7 +267,7 @@ def operation_modules() -> tuple[Any, ...]:
 
 
 def jax_state_is_synced(model: Any) -> bool:
-    """Whether the variables hold their values; inside `fit` on JAX they do not."""
+    """Returns whether the variables have values; inside `fit` on JAX they have not."""
     return bool(getattr(model, "_jax_state_synced", True))
 
 
@@ -276,7 +276,7 @@ MAKE_FUNCTION = "_make_function"
 
 
 def jax_step(model: Any, train_function: Callable[..., Any], batch: Any) -> Any:
-    """Makes one training step on a batch with the JAX trainer; returns its logs."""
+    """Runs one training step on a batch with the JAX trainer, and returns its logs."""
     parts = ("trainable", "non_trainable", "optimizer", "metrics")
     names = [f"{part}_variables" for part in parts]
     wanted = dict.fromkeys(names, True)
@@ -292,7 +292,7 @@ def jax_step(model: Any, train_function: Callable[..., Any], batch: Any) -> Any:
 
 
 def logits_of(tensor: Any) -> Any:
-    """Returns the logits that Keras noted on a probability tensor, or None."""
+    """Returns the logits that Keras attached to a probability tensor, or None."""
     return getattr(tensor, "_keras_logits", None)
 
 

@@ -1,10 +1,11 @@
-"""The one way to put something in front of a method, and to take it away again.
+"""Wraps methods of instances for a while, and restores exactly what was there.
 
-A stand-in takes the place of the method on the instance; no class is touched. Whoever
-shadows the same method of the same object shares it, in whatever order they come and
-go, and the last one to go puts back exactly what was there: nothing, or what the user
-had put on the instance. Unless it is said to be everywhere, what is in front is seen
-by the context that put it there only, and other threads run the original.
+This is the only patching mechanism of the package. A stand-in replaces the method on
+the instance; no class is changed. All wrappers of one method of one object share one
+stand-in. They may be added and removed in any order, and the last one to be removed
+restores what was there before: nothing, or the attribute that the user had set on the
+instance. A wrapper is active only in the context that added it, unless it was added
+with `everywhere=True`; other threads run the original.
 """
 
 from __future__ import annotations
@@ -21,39 +22,46 @@ from typing import Any
 _here: ContextVar[tuple[weakref.ref[Shadows], ...]] = ContextVar(
     "gradwatch_shadows", default=()
 )
-"""What is in front in this context. Weak: a context may outlive what was put there."""
+"""Shadows that are active in this context. Weak: a context may outlive them."""
 
 _changing = threading.RLock()
-"""Held while a stand-in is put in or taken away. A collector may close inside it."""
+"""Held while a stand-in is added or removed.
+
+Reentrant: the garbage collector may close other shadows while it is held.
+"""
 
 _NOTHING = object()
 
 
 class Shadows:
-    """Functions in front of methods, taken away together.
+    """A group of wrapped methods that is removed as a whole.
 
     Args:
-        everywhere: Whether all threads see them. A training needs it: Keras runs the
-            steps of several devices in threads of their own.
+        everywhere: Whether the wrappers are active in all threads. Training needs
+            this: Keras runs the steps of several devices in separate threads.
     """
 
     def __init__(self, *, everywhere: bool = False) -> None:
         self._everywhere = everywhere
-        self._stand_ins: list[tuple[_StandIn, Callable[..., Any]]] = []
+        self._stand_ins: list[_StandIn] = []
 
     def put(self, owner: Any, name: str, around: Callable[..., Any]) -> None:
-        """Puts a function in front of a method.
+        """Wraps a method.
 
         Args:
-            owner: An instance, or a module, never a class.
-            name: The name of its method, or function.
-            around: Gets what is behind it, then the arguments of the call.
+            owner: An instance or a module, never a class.
+            name: Name of the method or function.
+            around: Wrapper. It is called with the wrapped callable, followed by the
+                arguments of the call.
+
+        Raises:
+            TypeError: If `owner` is a class.
         """
         if isinstance(owner, type):
             raise TypeError(
-                f"A method is shadowed on an instance. Received: the class "
-                f"{owner.__name__!r}, whose every instance would change. Shadow it on "
-                "the instance that is meant."
+                "A method is shadowed on an instance. Received: the class "
+                f"{owner.__name__!r}, which would change all of its instances. Shadow "
+                "the method of one instance."
             )
         if not self._stand_ins:
             self._enter()
@@ -61,28 +69,30 @@ class Shadows:
             stand_in = vars(owner).get(name)
             if not isinstance(stand_in, _StandIn):
                 stand_in = _StandIn(owner, name)
-                # Not setattr: Keras and the frameworks would track it.
+                # Not setattr, which Keras and torch override to track attributes.
                 vars(owner)[name] = stand_in
-            stand_in.layers = (*stand_in.layers, (self, around))
-        self._stand_ins.append((stand_in, around))
+            # A new tuple: a call in another thread may be iterating over the old one.
+            stand_in.wrappers = (*stand_in.wrappers, (self, around))
+        self._stand_ins.append(stand_in)
 
     def close(self) -> None:
-        """Takes away what was put there; may be called twice, and by any thread."""
+        """Removes the wrappers. May be called more than once, and by any thread."""
         with _changing:
             while self._stand_ins:
-                stand_in, _ = self._stand_ins.pop()
-                stand_in.leave(self)
-        found = [ref for ref in _here.get() if (it := ref()) is not None and it.is_open]
-        if len(found) < len(_here.get()):
-            _here.set(tuple(found))
+                self._stand_ins.pop().remove(self)
+        # Drop the references to closed shadows of this context, and to dead ones.
+        here = _here.get()
+        active = tuple(ref for ref in here if (it := ref()) is not None and it.is_open)
+        if len(active) < len(here):
+            _here.set(active)
 
     @property
     def is_open(self) -> bool:
-        """Whether anything is there."""
+        """True while at least one method is wrapped."""
         return bool(self._stand_ins)
 
     def is_seen(self) -> bool:
-        """Whether a call that is made now sees them."""
+        """Returns whether the wrappers are active in the current context."""
         return self._everywhere or any(ref() is self for ref in _here.get())
 
     def __enter__(self) -> Shadows:
@@ -102,43 +112,42 @@ class Shadows:
 
 
 class _StandIn:
-    """Stands in for one method while anything is in front of it."""
+    """Replacement of one method for as long as it has wrappers."""
 
     def __init__(self, owner: Any, name: str) -> None:
         self.owner = owner
         self.name = name
         self.had = vars(owner).get(name, _NOTHING)
         self.original = getattr(owner, name)
-        self.layers: tuple[tuple[Shadows, Callable[..., Any]], ...] = ()
-        # Keras reads the signature to say which arguments an error was raised with.
+        self.wrappers: tuple[tuple[Shadows, Callable[..., Any]], ...] = ()
+        # Keras reads the signature to report the arguments of a call that raised.
         functools.update_wrapper(self, self.original, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         call = self.original
-        # The one that came first is the outermost.
-        for shadows, around in reversed(self.layers):
+        # The first wrapper that was added is the outermost one.
+        for shadows, around in reversed(self.wrappers):
             if shadows.is_seen():
                 call = functools.partial(around, call)
         return call(*args, **kwargs)
 
-    def leave(self, shadows: Shadows) -> None:
-        """Takes one layer away; the last one takes the stand-in with it."""
-        places = [i for i, layer in enumerate(self.layers) if layer[0] is shadows]
-        if places:
-            last = places[-1]
-            self.layers = self.layers[:last] + self.layers[last + 1 :]
-        # What somebody put over it meanwhile is theirs, and stays.
-        if self.layers or vars(self.owner).get(self.name) is not self:
-            return
-        _put_back(self.owner, self.name, self.had)
+    def remove(self, shadows: Shadows) -> None:
+        """Removes one wrapper of these shadows, and the stand-in with the last one."""
+        owners = [owner for owner, _ in self.wrappers]
+        if shadows in owners:
+            index = owners.index(shadows)
+            self.wrappers = self.wrappers[:index] + self.wrappers[index + 1 :]
+        # An attribute that was set over the stand-in meanwhile belongs to the user.
+        if not self.wrappers and vars(self.owner).get(self.name) is self:
+            _restore(self.owner, self.name, self.had)
 
 
 @contextlib.contextmanager
 def looked_up_late(owner: Any, name: str) -> Iterator[None]:
-    """Gives whoever reads a method inside one that is looked up when it is called.
+    """Makes a method that is read inside the block resolve when it is called.
 
-    What is compiled keeps the method that it has read; what is in front of it comes and
-    goes. Nobody may call the method inside.
+    A compiled function keeps the method that it read, while wrappers of that method
+    come and go. The method must not be called inside the block.
     """
 
     def late(*args: Any, **kwargs: Any) -> Any:
@@ -152,28 +161,28 @@ def looked_up_late(owner: Any, name: str) -> Iterator[None]:
         yield
     finally:
         if own.get(name) is late:
-            _put_back(owner, name, had)
+            _restore(owner, name, had)
 
 
 def is_shadow(value: object) -> bool:
-    """Whether this stands in for a method."""
+    """Returns whether a value is the stand-in of a method."""
     return isinstance(value, _StandIn)
 
 
 def is_shadowed(owner: Any, name: str) -> bool:
-    """Whether anything is in front of a method of this object."""
+    """Returns whether a method of this object is wrapped."""
     return is_shadow(vars(owner).get(name))
 
 
 def own_of(owner: Any, name: str) -> Any:
-    """Returns what the user put on the instance by this name, or None."""
+    """Returns the attribute that the user set on the instance, or None."""
     value = vars(owner).get(name)
     if isinstance(value, _StandIn):
         value = None if value.had is _NOTHING else value.had
     return value
 
 
-def _put_back(owner: Any, name: str, had: Any) -> None:
+def _restore(owner: Any, name: str, had: Any) -> None:
     if had is _NOTHING:
         del vars(owner)[name]
     else:

@@ -9,7 +9,6 @@ from gradwatch.attribute import AttributedDataset, Attribution, Place, attribute
 
 from .models import fill, numbers
 
-KINDS = ("npz", "zarr", "parquet")
 SIZE = 4
 DATA = numbers(18, 3, seed=8)
 """Four batches of four, and one of two."""

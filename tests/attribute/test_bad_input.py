@@ -152,11 +152,11 @@ BAD = {
     ),
     "neuron": (
         lambda m: gw.saliency(m, X, gw.neuron("mid", (9, 0, 0))),
-        r"`index` must be a place.*\(9, 0, 0\) for mid of shape .*last neuron is",
+        r"`index` must be a position.*\(9, 0, 0\) for mid of shape .*last neuron is",
     ),
     "neuron axes": (
         lambda m: gw.saliency(m, X, gw.neuron("mid", 1)),
-        "`index` must be a place",
+        "`index` must be a position",
     ),
     "neuron word": (
         lambda m: gw.saliency(m, X, gw.neuron("mid", "first")),
@@ -166,7 +166,7 @@ BAD = {
         lambda m: attribute.neuron_conductance(
             m, X, TARGET, layer="mid", neuron=(9, 0, 0)
         ),
-        "`neuron` must be a place",
+        "`neuron` must be a position",
     ),
     "no neuron": (
         lambda m: attribute.neuron_conductance(m, X, TARGET, layer="mid"),

@@ -9,8 +9,7 @@ import pytest
 
 import gradwatch as gw
 from gradwatch import attribute
-from gradwatch.attribute import _engines
-from gradwatch.engine import Engine
+from gradwatch.engine import Engine, _engine
 
 from .models import CLASSES, TOKENS, X, close, cnn, numbers
 
@@ -107,7 +106,7 @@ def test_steps_share_one_compiled_pass():
     model = cnn()
 
     def traces():
-        return sum(engine.traces for engine in _engines._engines[model].values())
+        return sum(engine.traces for engine in _engine._engines[model].values())
 
     gw.integrated_gradients(model, X, TARGET, batch_size=6)
     assert traces() == 1

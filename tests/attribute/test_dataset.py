@@ -1,4 +1,4 @@
-"""A whole dataset: the same values as in one call, from any data, in any store."""
+"""A whole dataset: the same values as in one call, from any data."""
 
 import functools
 import json
@@ -14,7 +14,7 @@ import gradwatch as gw
 from gradwatch import attribute
 from gradwatch.attribute import AttributedDataset, attribute_dataset
 
-from .datasets import DATA, KINDS, LABELS, SIZE, Doubled, batches, contents, made, small
+from .datasets import DATA, LABELS, SIZE, Doubled, batches, contents, made, small
 from .models import TOKENS, close, fill, numbers, text
 
 OPTIONS = {"steps": 4, "batch_size": SIZE}
@@ -25,10 +25,10 @@ def expected():
     return gw.integrated_gradients(small(), DATA, gw.class_score(LABELS), **OPTIONS)
 
 
-@pytest.fixture(scope="module", params=KINDS)
-def store(request, tmp_path_factory):
-    """Integrated gradients of the data, in a store of each kind."""
-    path = tmp_path_factory.mktemp("store") / f"why.{request.param}"
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """Integrated gradients of the data, with everything kept."""
+    path = tmp_path_factory.mktemp("store") / "why.zarr"
     keep = attribute._dataset._layout.KEEP
     return attribute_dataset(
         small(), (DATA, LABELS), "label", to=path, keep=keep, **OPTIONS
@@ -88,15 +88,17 @@ def test_summary_is_that_of_all_numbers(store):
 # what other tools read ----------------------------------------------------------------
 
 
-def test_npz_is_one_file_that_numpy_reads(tmp_path):
-    """Nothing is left beside it; its members are mapped, not read."""
-    dataset = made(tmp_path / "why.npz")
-    assert [path.name for path in tmp_path.iterdir()] == ["why.npz"]
+def test_an_npz_export_is_one_file_that_numpy_reads(tmp_path):
+    """With every column, and what they are; nothing else is left beside the store."""
+    made(tmp_path / "why.zarr").export(tmp_path / "why.npz")
+    assert {path.name for path in tmp_path.iterdir()} == {"why.npz", "why.zarr"}
     with np.load(tmp_path / "why.npz") as file:
         assert set(file.files) == {"words", "values", "score", "delta"}
         assert np.array_equal(file["values"], 2 * DATA)
-        assert json.loads(str(file["words"]))["words"]["method"] == "doubled"
-    assert isinstance(dataset.values, np.memmap)
+        assert np.array_equal(file["score"], DATA.sum(axis=1))
+        words = json.loads(str(file["words"]))
+        assert (words["method"], words["batches"]) == ("doubled", [4, 4, 4, 4, 2])
+        assert words["complete"] is True
 
 
 def test_zarr_is_a_group_with_attributes(tmp_path):
@@ -114,22 +116,22 @@ def test_zarr_is_a_group_with_attributes(tmp_path):
     assert not list(tmp_path.rglob("*.partial"))
 
 
-def test_parquet_has_a_row_per_example_and_a_group_per_batch(tmp_path):
+def test_a_parquet_export_has_a_row_per_example_and_a_group_per_batch(tmp_path):
     """Lists of fixed size, with their shape in the schema."""
     from pyarrow import parquet
 
-    made(tmp_path / "why.parquet")
+    made(tmp_path / "why.zarr").export(tmp_path / "why.parquet")
     file = parquet.ParquetFile(tmp_path / "why.parquet")
     assert file.metadata.num_row_groups == 5
     table = file.read()
     assert np.allclose(table["values"].to_pylist(), 2 * DATA)
     assert json.loads(table.schema.field("values").metadata[b"shape"]) == [3]
     assert table["score"].to_pylist() == DATA.sum(axis=1).tolist()
-    assert [path.name for path in tmp_path.iterdir()] == ["why.parquet"]
+    assert json.loads(table.schema.metadata[b"gradwatch"])["method"] == "doubled"
+    assert {path.name for path in tmp_path.iterdir()} == {"why.parquet", "why.zarr"}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_several_inputs_have_an_array_each(tmp_path, kind):
+def test_several_inputs_have_an_array_each(tmp_path):
     """By their names, in the store and in what comes back; a dict goes in."""
     a, b = keras.Input((3,), name="a"), keras.Input((2, 2), name="b")
     h = keras.layers.Concatenate()([a, keras.layers.Flatten()(b)])
@@ -140,7 +142,7 @@ def test_several_inputs_have_an_array_each(tmp_path, kind):
         model,
         data,
         target,
-        to=tmp_path / f"why.{kind}",
+        to=tmp_path / "why.zarr",
         method=gw.input_x_gradient,
         batch_size=2,
         keep=("values", "score", "inputs"),
@@ -152,13 +154,16 @@ def test_several_inputs_have_an_array_each(tmp_path, kind):
         close(found[1:4].values[name], values[1:4], 1e-5)
         close(found[1:4].activation[name], data[name[-2]][1:4])
     assert found.delta is None
+    found.export(tmp_path / "why.npz")
+    with np.load(tmp_path / "why.npz") as file:
+        close(file["values.inputs[b]"], wanted.values["inputs[b]"], 1e-5)
 
 
 def test_a_layer_and_tokens(tmp_path):
     """Values at an embedding; without what was there, its shape is still known."""
     model, target = text(), gw.class_score(1)
     options = {"layer": "embed", "method": gw.input_x_gradient, "batch_size": 2}
-    path = tmp_path / "why.npz"
+    path = tmp_path / "why.zarr"
     found = attribute_dataset(model, TOKENS, target, to=path, **options)
     wanted = gw.input_x_gradient(model, TOKENS, target, layer="embed")
     close(np.asarray(found.values), wanted.values, 1e-5)
@@ -219,7 +224,7 @@ SOURCES = {
 def test_any_data_gives_the_same(name, tmp_path):
     """Every kind of data is walked batch by batch, with its labels."""
     method = Doubled()
-    found = made(tmp_path / "why.npz", SOURCES[name](), method)
+    found = made(tmp_path / "why.zarr", SOURCES[name](), method)
     assert method.sizes == [4, 4, 4, 4, 2]
     assert np.array_equal(np.asarray(found.values), 2 * DATA)
 
@@ -232,7 +237,7 @@ def test_a_list_of_arrays_is_several_inputs(tmp_path):
         seen.append([part.shape for part in x])
         return Doubled()(model, x[0], target)
 
-    options = {"to": tmp_path / "why.npz", "method": method, "batch_size": 10}
+    options = {"to": tmp_path / "why.zarr", "method": method, "batch_size": 10}
     attribute_dataset(small(), [DATA, DATA[:, :2]], gw.class_score(0), **options)
     assert seen == [[(10, 3), (10, 2)], [(8, 3), (8, 2)]]
 
@@ -243,7 +248,7 @@ def test_data_without_labels_and_without_a_batch_size(tmp_path):
 
     data, target = pd.DataFrame(numbers(70, 3)), gw.class_score(0)
     method = Doubled()
-    options = {"to": tmp_path / "why.npz", "method": method}
+    options = {"to": tmp_path / "why.zarr", "method": method}
     found = attribute_dataset(small(), data, target, **options)
     assert method.sizes == [32, 32, 6]
     assert np.array_equal(np.asarray(found.values), 2 * numbers(70, 3))
@@ -258,7 +263,7 @@ def test_num_batches_ends_what_has_no_end(tmp_path):
             drawn.append(1)
             yield numbers(2, 3)
 
-    options = {"to": tmp_path / "why.npz", "method": Doubled(), "num_batches": 3}
+    options = {"to": tmp_path / "why.zarr", "method": Doubled(), "num_batches": 3}
     found = attribute_dataset(small(), endless, gw.class_score(0), **options)
     assert (len(found), len(drawn), found.num_batches) == (6, 3, 3)
 
@@ -280,14 +285,14 @@ def test_each_example_is_explained_by_its_own_class(name, tmp_path):
     """Labels, classes for the whole dataset, and a function of the batch agree."""
     target, labels = TARGETS[name]
     data = DATA if labels is None else (DATA, labels)
-    options = {"to": tmp_path / "why.npz", "batch_size": SIZE, "steps": 4}
+    options = {"to": tmp_path / "why.zarr", "batch_size": SIZE, "steps": 4}
     found = attribute_dataset(small(), data, target, **options)
     assert np.abs(np.asarray(found.values) - expected().values).max() < 1e-6
 
 
 def test_a_function_of_the_outputs_is_a_target(tmp_path):
     """With one argument it is what it is elsewhere."""
-    options = {"to": tmp_path / "why.npz", "batch_size": SIZE, "method": gw.saliency}
+    options = {"to": tmp_path / "why.zarr", "batch_size": SIZE, "method": gw.saliency}
     target = lambda out: out[:, 2] - out[:, 0]  # noqa: E731
     found = attribute_dataset(small(), DATA, target, **options)
     wanted = gw.saliency(small(), DATA, target)
@@ -304,7 +309,7 @@ def test_numbers_that_are_not_finite_are_counted_and_do_not_end_it(tmp_path):
     # Not `pytest.warns`, which raises what Keras 3.15.1 warns of on the way.
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always", UserWarning)
-        found = made(tmp_path / "why.npz", (data, LABELS))
+        found = made(tmp_path / "why.zarr", (data, LABELS))
     [told] = [str(w.message) for w in seen if w.category is UserWarning]
     assert re.search(r"2 of 18 examples .* 1 batch \(1\)", told)
     assert (found.nonfinite, found.nonfinite_batches) == (2, [1])
@@ -313,19 +318,19 @@ def test_numbers_that_are_not_finite_are_counted_and_do_not_end_it(tmp_path):
     assert np.isclose(found.summary()["values"]["inputs"]["mean_abs"], wanted)
 
 
-def test_progress_is_told_where_somebody_looks(tmp_path, capsys, monkeypatch):
+def test_progress_is_shown_in_a_terminal_or_on_request(tmp_path, capsys, monkeypatch):
     """Nothing in a pipe; lines if asked for; a bar in a terminal."""
-    monkeypatch.setattr("gradwatch.attribute._dataset._progress.SECONDS", math.inf)
-    made(tmp_path / "a.npz")
-    made(tmp_path / "b.npz", progress=False)
+    monkeypatch.setattr("gradwatch.attribute._progress.SECONDS", math.inf)
+    made(tmp_path / "a.zarr")
+    made(tmp_path / "b.zarr", progress=False)
     said = capsys.readouterr()
     assert said.out == said.err == ""
-    made(tmp_path / "c.npz", progress=True)
+    made(tmp_path / "c.zarr", progress=True)
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err == "c.npz: 5 of 5 batches, 18 examples\n"
+    assert said.err == "c.zarr: 5 of 5 batches, 18 examples\n"
     monkeypatch.setenv("FORCE_COLOR", "1")
-    for name, data in (("d.npz", None), ("e.npz", iter(batches()))):
+    for name, data in (("d.zarr", None), ("e.zarr", iter(batches()))):
         made(tmp_path / name, data)
         said = capsys.readouterr()
         assert said.out == ""
@@ -342,7 +347,7 @@ def test_settings_that_differ_from_batch_to_batch_stay_with_theirs(tmp_path):
             found.settings["steps"] = 10 * len(self.sizes)
             return found
 
-    found = made(tmp_path / "why.npz", method=Growing())
+    found = made(tmp_path / "why.zarr", method=Growing())
     assert [batch.settings["steps"] for batch in found.batches()] == [
         10,
         20,
@@ -359,15 +364,15 @@ def test_the_model_is_left_alone(tmp_path):
     from gradwatch.testing import assert_untouched
 
     with assert_untouched(small()):
-        made(tmp_path / "why.npz")
+        made(tmp_path / "why.zarr")
         with pytest.raises(gw.GradwatchError, match="`index`"):
-            attribute_dataset(small(), DATA, gw.class_score(7), to=tmp_path / "b.npz")
-    assert contents(AttributedDataset.open(tmp_path / "why.npz"))[1] == [4, 4, 4, 4, 2]
+            attribute_dataset(small(), DATA, gw.class_score(7), to=tmp_path / "b.zarr")
+    assert contents(AttributedDataset.open(tmp_path / "why.zarr"))[1] == [4, 4, 4, 4, 2]
 
 
 def test_a_mask_chooses_examples(tmp_path):
     """As it does in an array, and not the examples 0 and 1."""
-    found = made(tmp_path / "why.npz")
+    found = made(tmp_path / "why.zarr")
     mask = DATA[:, 0] > 0
     assert 0 < mask.sum() < len(DATA)
     assert (found[mask].values == 2 * DATA[mask]).all()

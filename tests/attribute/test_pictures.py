@@ -11,8 +11,7 @@ import pytest
 
 import gradwatch as gw
 from gradwatch.attribute import Attribution, Place
-from gradwatch.show.palette import rgb
-from gradwatch.show.palette import THEMES
+from gradwatch.show.palette import THEMES, rgb
 
 LIGHT = THEMES["light"]
 

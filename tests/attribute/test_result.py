@@ -105,14 +105,14 @@ def test_what_is_saved_is_what_is_loaded(integrated, text_model, tmp_path):
 
 
 def test_a_dataset_is_not_loaded_as_an_attribution(text_model, tmp_path):
-    """Both end in `.npz`: each says which one reads the other."""
+    """An export ends in `.npz`, too: the message says what it is."""
     path, single = tmp_path / "many.npz", tmp_path / "one.npz"
-    words = {"method": gw.saliency, "layer": "embed"}
-    attribute.attribute_dataset(text_model, TOKENS, TARGET, to=path, **words)
+    options = {"method": gw.saliency, "layer": "embed", "to": tmp_path / "many.zarr"}
+    attribute.attribute_dataset(text_model, TOKENS, TARGET, **options).export(path)
     gw.saliency(text_model, TOKENS, TARGET, layer="embed").save(single)
-    with pytest.raises(gw.GradwatchError, match="`path` must .*AttributedDataset.open"):
+    with pytest.raises(gw.GradwatchError, match="`path` must .*export of a dataset"):
         Attribution.load(path)
-    with pytest.raises(gw.GradwatchError, match="`path` must be a new path, or a st"):
+    with pytest.raises(gw.GradwatchError, match="`path` must end in .zarr"):
         attribute.AttributedDataset.open(single)
 
 

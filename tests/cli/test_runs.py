@@ -216,4 +216,4 @@ def test_a_run_without_a_record_is_not_said_to_be_well(gradwatch, tmp_path):
         writer.note("run", {"model": "mlp"})
     said = gradwatch("diagnose", tmp_path / "never")
     assert said.exit_code == 0
-    assert said.output.startswith("No step was recorded, so that nothing can be told")
+    assert said.output.startswith("No step was recorded, so there is nothing to judge")

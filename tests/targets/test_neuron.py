@@ -100,11 +100,11 @@ def test_the_state_of_a_recurrent_layer_is_one_of_its_tensors():
 REFUSED = {
     "outside": (
         lambda m: gw.gradients(m, X, target=gw.neuron("head", 2)),
-        r"`index` must be a place.*\(2,\) for head of shape \(4, 2\).*is \(1\)",
+        r"`index` must be a position.*\(2,\) for head of shape \(4, 2\).*is \(1\)",
     ),
     "axes": (
         lambda m: gw.gradients(m, X, target=gw.neuron("head", (0, 0))),
-        r"`index` must be a place.*\(0, 0\) for head",
+        r"`index` must be a position.*\(0, 0\) for head",
     ),
     "word": (lambda m: gw.neuron("head", "first"), "`index` must be whole numbers"),
     "bool": (lambda m: gw.neuron("head", True), "`index` must be whole numbers"),

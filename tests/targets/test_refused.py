@@ -147,7 +147,7 @@ def test_an_output_of_several_units_needs_a_place(two):
 @pytest.mark.parametrize("index", [CLASSES, -CLASSES - 1, (0, 0)])
 def test_a_place_outside_the_output_is_refused(model, index):
     """The shape of the output is named."""
-    text = refused(model, "`index` must be a place", target=gw.output(index=index))
+    text = refused(model, "`index` must be a position", target=gw.output(index=index))
     assert f"shape ({BATCH}, {CLASSES})" in text
 
 

@@ -219,3 +219,13 @@ def test_an_error_inside_goes_on_as_it_is(model):
 
     with pytest.raises(ValueError, match="my own error"), assert_untouched(model):
         fail()
+
+
+def test_settings_that_keras_creates_when_they_are_read_are_no_change(model):
+    """After `clear_session`, reading the dtype policy creates it: also our reading."""
+    keras.utils.clear_session(free_memory=False)
+    with assert_untouched(model):
+        pass
+    keras.utils.clear_session(free_memory=False)
+    with assert_untouched(model):
+        keras.config.dtype_policy()

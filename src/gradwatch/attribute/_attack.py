@@ -9,10 +9,9 @@ import keras
 import numpy as np
 
 from .._errors import GradwatchError, told_as
-from ..engine import Captured, Entry, Manner, dense
+from ..engine import Captured, Entry, PassOptions, dense, engine_for
 from ..select import walk
 from ..targets import Loss, as_target
-from ._engines import engine_for
 from ._problem import Problem
 from ._spots import Spots, host, is_float, of_entries, of_inputs, selector
 
@@ -96,7 +95,8 @@ class Attack:
     def _passed(self, x: Any, given: list[Any] | None = None) -> Captured:
         """Runs the loss once; from the layer on, where its numbers are given."""
         leaves = () if given is None else tuple(self.spots.leaves)
-        engine = engine_for(self.model, (selector(self.layer),), Manner(given=leaves))
+        wrt, options = (selector(self.layer),), PassOptions(given=leaves)
+        engine = engine_for(self.model, wrt, options)
         with told_as("layer", "wrt"):
             return engine.run(self.model, x, self.y, self.target, given or ())
 

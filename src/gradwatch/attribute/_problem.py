@@ -11,11 +11,19 @@ import numpy as np
 from keras import ops
 
 from .._errors import GradwatchError, TargetError, quoted, told_as
-from ..engine import Captured, Engine, Entry, Manner, dense, fixed_batch, input_names
+from ..engine import (
+    Captured,
+    Engine,
+    Entry,
+    PassOptions,
+    dense,
+    engine_for,
+    fixed_batch,
+    input_names,
+)
 from ..select import require_model, walk
 from ..targets import Function, Target, as_target, mean_output
 from ._axes import channel_axis
-from ._engines import engine_for
 from ._place import Place
 from ._rows import at_once, checked_batch_size, in_parts, rows_for
 from ._spots import Spots, host, joined, of_entries, of_inputs, selector
@@ -232,8 +240,8 @@ class Problem:
     ) -> Engine:
         # Forward only, no tap is needed but those that are given.
         wrt = self._wrt if differentiate or given else ()
-        manner = Manner(True, differentiate, self._rule, given)
-        return engine_for(self.model, wrt, manner)
+        options = PassOptions(True, differentiate, self._rule, given)
+        return engine_for(self.model, wrt, options)
 
     def _gradient(self, entry: Entry, entries: Sequence[Entry]) -> Tensor:
         if entry.gradient is not None:

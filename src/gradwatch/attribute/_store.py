@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,7 @@ def save(attribution: Attribution, path: str | os.PathLike[str]) -> None:
     words = {
         "format": FORMAT,
         **{name: getattr(attribution, name) for name in ("method", "target", "layer")},
-        "settings": {name: _plain(v) for name, v in attribution.settings.items()},
+        "settings": plain_settings(attribution.settings),
         "places": [[p.name, p.channels] for p in attribution.places],
         "sources": [[p.name, p.channels] for p in attribution.sources],
     }
@@ -93,7 +94,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], Any]:
         what = f"holds {quoted(arrays)}"
         words = json.loads(str(arrays.get("words", "{}")))
         if "batches" in words:
-            what = "is of a dataset: `attribute.AttributedDataset.open` reads it"
+            what = "is the export of a dataset: `numpy.load` reads it"
         if not {"format", "places"} <= set(words):
             raise ValueError
     except (ValueError, EOFError, zipfile.BadZipFile):
@@ -104,9 +105,12 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], Any]:
     return arrays, words
 
 
-def _plain(value: Any) -> Any:
-    """Returns a setting as JSON has it."""
-    if isinstance(value, np.generic):
-        return value.item()
-    plain = isinstance(value, bool | int | float | str | type(None))
-    return value if plain else str(value)
+def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings as JSON has them."""
+
+    def plain(value: Any) -> Any:
+        value = value.item() if isinstance(value, np.generic) else value
+        known = isinstance(value, bool | int | float | str | type(None))
+        return value if known else str(value)
+
+    return {name: plain(value) for name, value in settings.items()}

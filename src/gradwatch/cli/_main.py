@@ -53,8 +53,8 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f".{COMMANDS[cmd_name]}", __package__)
-        found: click.Command = module.command
-        return found
+        command: click.Command = module.command
+        return command
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs a command."""

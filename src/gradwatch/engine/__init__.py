@@ -3,6 +3,7 @@
 from ._convert import array_of as array_of
 from ._engine import Captured as Captured
 from ._engine import Engine as Engine
+from ._engine import engine_for as engine_for
 from ._entries import Entry as Entry
 from ._entries import absent as absent
 from ._entries import dense as dense
@@ -10,9 +11,9 @@ from ._entries import entries as entries
 from ._expected import fixed_batch as fixed_batch
 from ._guard import seeds_of as seeds_of
 from ._guard import untouched as untouched
+from ._layer_notes import note_layer as note_layer
 from ._leaf import Leaf as Leaf
-from ._manner import Manner as Manner
-from ._places import note_place as note_place
+from ._options import PassOptions as PassOptions
 from ._program import input_names as input_names
 from ._reasons import Reason as Reason
 from ._reasons import not_recorded as not_recorded

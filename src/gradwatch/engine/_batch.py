@@ -1,4 +1,4 @@
-"""A batch: everything that varies from call to call."""
+"""A batch: the data that varies from call to call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ._expected import check_inputs, check_labels, single_input, takes_text
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The data of one call, as one flat list and its structure."""
+    """The data of one call: a flat list of tensors, and their structure."""
 
     tensors: list[Any]
     structure: Any
@@ -24,14 +24,14 @@ class Batch:
 
     @property
     def signature(self) -> Hashable:
-        """Batches of equal signature run through one compiled pass."""
+        """Key of the compiled pass: batches of equal signature share one."""
         specs = tuple((tuple(t.shape), str(t.dtype)) for t in self.tensors)
         return (repr(self.structure), specs)
 
     def unflatten(self, tensors: Sequence[Any]) -> dict[str, Any]:
-        """Returns the parts of the batch with other tensors in their places."""
+        """Returns the parts of the batch, made of these tensors."""
         parts: dict[str, Any] = keras.tree.map_structure(
-            lambda place: None if place is None else tensors[place], self.structure
+            lambda index: None if index is None else tensors[index], self.structure
         )
         return parts
 
@@ -44,18 +44,18 @@ def make_batch(
     scale: Any,
     given: Sequence[Any] = (),
 ) -> Batch:
-    """Checks and converts what the caller gave.
+    """Checks and converts the data of the caller.
 
     Args:
         model: The model.
         x: One batch of inputs.
-        y: Its labels.
-        target: What is differentiated.
+        y: Labels of the batch.
+        target: The target to differentiate.
         scale: The loss scale.
-        given: Activations that take the place of what layers give.
+        given: Activations that replace the outputs of layers.
 
     Raises:
-        GradwatchError: When it cannot be a batch of this model.
+        GradwatchError: If the data is not a batch of this model.
     """
     x = to_tensors(single_input(model, x), "x", text=takes_text(model))
     size = batch_size(x, "x")
@@ -77,11 +77,10 @@ def make_batch(
     parts = {"x": x, "y": y, "arrays": arrays, "scale": scale, "given": [*given]}
     tensors: list[Any] = []
 
-    def stow(leaf: Any) -> int | None:
-        if leaf is None:
+    def index_of(tensor: Any) -> int | None:
+        if tensor is None:
             return None
-        tensors.append(leaf)
+        tensors.append(tensor)
         return len(tensors) - 1
 
-    structure = keras.tree.map_structure(stow, parts)
-    return Batch(tensors, structure, size)
+    return Batch(tensors, keras.tree.map_structure(index_of, parts), size)

@@ -1,4 +1,4 @@
-"""From what the caller gave to tensors, as `fit` converts."""
+"""Converts the arrays of the caller to tensors, as `fit` does."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from .._errors import GradwatchError
 
 
 def to_tensors(value: Any, argument: str, *, text: bool = False) -> Any:
-    """Converts a structure of arrays, or plain lists of numbers.
+    """Converts a structure of arrays, or nested lists of numbers.
 
     Args:
-        value: What the caller gave.
-        argument: Its name, for messages.
+        value: The argument as the caller passed it.
+        argument: Name of the argument, for error messages.
         text: Whether strings are allowed.
 
     Raises:
-        GradwatchError: When it does not hold one batch of numbers.
+        GradwatchError: If it is not one batch of numbers.
     """
     if isinstance(value, Iterator) or _is_dataset(value):
         raise GradwatchError(
             f"`{argument}` must be one batch of arrays. Received: "
-            f"{type(value).__name__}, which gives many. Take one: "
+            f"{type(value).__name__}, which yields many. Take one: "
             "`x, y = next(iter(dataset))`."
         )
     flat = keras.tree.flatten(value)
@@ -68,7 +68,7 @@ def _not_numbers(value: Any, argument: str) -> str:
 
 
 def _tensor(leaf: Any, argument: str, text: bool) -> Any:
-    """Converts like `fit`: floating-point arrays become `floatx`."""
+    """Converts an array like `fit`: floating-point numbers become `floatx`."""
     if leaf is None:
         return None
     if isinstance(leaf, keras.KerasTensor):
@@ -86,7 +86,7 @@ def _tensor(leaf: Any, argument: str, text: bool) -> Any:
             f"`{argument}` must hold numbers. Received: text. Load the data first, and "
             "turn words into numbers with a `keras.layers.TextVectorization`."
         )
-    # Half precision stays as it is; `fit` leaves it alone, too.
+    # Half precision stays as it is, as in `fit`.
     is_wide = array.dtype.kind == "f" and array.dtype.itemsize > 2
     dtype = keras.config.floatx() if is_wide else None
     return keras.ops.convert_to_tensor(array, dtype=dtype)
@@ -96,7 +96,7 @@ def batch_size(structure: Any, argument: str) -> int:
     """Returns the length of the first axis, which all tensors must share.
 
     Raises:
-        GradwatchError: When there is no batch axis, no example, or no agreement.
+        GradwatchError: If there is no batch axis or no example, or if sizes differ.
     """
     tensors = [t for t in keras.tree.flatten(structure) if t is not None]
     if not tensors:
@@ -132,7 +132,7 @@ def batch_size(structure: Any, argument: str) -> int:
 
 
 def array_of(variable: Any) -> np.ndarray:
-    """Returns a variable as NumPy has it; Keras's own way there is out of date."""
+    """Returns a variable as a NumPy array, without Keras's deprecation warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         return np.asarray(keras.ops.convert_to_numpy(variable.value))

@@ -10,28 +10,41 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import keras
+
 from .._errors import GradwatchError, told_as
 from .._keras import all_layers, compiled_loss, compute_output_spec
 from ..backends import Passed, Runner, current
-from ..select import NOTHING, Tree, Wrt, require_model, resolve, walk
+from ..select import NOTHING, Tree, Wrt, require_model, resolve, selectors, walk
 from ..targets import Loss, Target, prepared_loss
 from ._batch import Batch, make_batch
 from ._entries import Entry, absent, entries
 from ._expected import require_loss
 from ._guard import ensure_built, specifications, untouched
+from ._layer_notes import address_in_traceback, note_layer
 from ._leaf import Leaf
-from ._manner import PLAIN, Manner
-from ._places import address_in_traceback, note_place
+from ._options import PLAIN, PassOptions
 from ._program import ForwardPass
 from ._reasons import Reason, from_verdict
 
 KEPT = 16
-"""Compiled passes an engine keeps; the one unused for longest goes first."""
+"""Maximum number of compiled passes of an engine; the least recently used goes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """What one pass gave, by name."""
+    """The results of one pass, by name.
+
+    Attributes:
+        value: The value of the target.
+        outputs: The outputs of the model.
+        entries: The gradients, and the reasons for missing ones.
+        x: The inputs, as tensors.
+        y: The labels, as tensors.
+        weights: All variables by address, to report which of them are not finite.
+        extras: The `scores` of the examples, if the pass was asked for them.
+        ruled: Number of operations whose backward rule was replaced.
+    """
 
     value: Any
     outputs: dict[str, Any]
@@ -39,34 +52,35 @@ class Captured:
     x: Any
     y: Any
     weights: dict[str, Any]
-    """All variables by address, to say which of them are not finite."""
     extras: Mapping[str, Any]
-    """The `scores` of the examples, where the pass is asked for them."""
     ruled: int
-    """How many operations got another backward rule."""
 
 
 @dataclass(slots=True)
 class _Prepared:
+    """A pass that is ready to run.
+
+    `held` keeps the objects alive that the key of the pass identifies by their `id`.
+    """
+
     runner: Runner
     absent: list[Entry]
     raw: list[Any]
     weights: dict[str, Any]
+    parts: list[weakref.ref[Any] | None]
     held: Any
-    """What the key names by identity, kept so that no identity is used again."""
-    marks: list[weakref.ref[Any] | None]
 
 
-# Tracing lends things to the model for a while (a built loss, shadowed calls): one
-# thread at a time, whatever the engine.
+# Tracing modifies the model for a while (a built loss, shadowed calls), so only one
+# thread at a time traces, with whichever engine.
 _tracing = threading.RLock()
 
 
 class Engine:
-    """Runs passes over a model it does not own; keeps what was compiled.
+    """Runs passes over models, and keeps the compiled ones.
 
-    It holds no strong reference to the model, so that keeping an engine for a model
-    does not keep the model.
+    An engine holds no strong reference to a model, so keeping an engine for a model
+    does not keep the model alive.
     """
 
     def __init__(
@@ -75,18 +89,18 @@ class Engine:
         *,
         training: bool | None,
         compiled: bool,
-        manner: Manner = PLAIN,
+        options: PassOptions = PLAIN,
     ) -> None:
         for name, value in (("training", training), ("compiled", compiled)):
-            absent_is_fine = name == "training" and value is None
-            if not isinstance(value, bool) and not absent_is_fine:
+            by_target = name == "training" and value is None
+            if not isinstance(value, bool) and not by_target:
                 raise GradwatchError(
                     f"`{name}` must be True or False. Received: {value!r}."
                 )
-        self.wrt = wrt
+        self.wrt = () if wrt == () else tuple(selectors(wrt))
         self.training = training
         self.compiled = compiled
-        self.manner = manner
+        self.options = options
         self.traces = 0
         self._ready: weakref.WeakSet[Any] = weakref.WeakSet()
         self._prepared: OrderedDict[Hashable, _Prepared] = OrderedDict()
@@ -99,27 +113,26 @@ class Engine:
         Args:
             model: The model.
             x: One batch of inputs.
-            y: Its labels.
-            target: What is differentiated.
-            given: The activations that the manner of this engine says are given.
+            y: Labels of the batch.
+            target: The target to differentiate.
+            given: The activations that the options of this engine declare as given.
         """
         batch = self.ready(model, x, y, target, given)
-        mode = target.training if self.training is None else self.training
-        key = (_variables(model), target.key(), batch.signature, mode)
+        key = (_variables(model), target.key(), batch.signature, self._mode(target))
         with _tracing:
             prepared = self._prepared.get(key)
-            if prepared is None or not _still_valid(prepared, model):
-                return self._first(model, batch, target, mode, key)
+            if prepared is None or prepared.parts != _parts(model):
+                return self._first(model, batch, target, key)
             self._prepared.move_to_end(key)
         target.check(prepared.runner.outputs)
         with current().restored(prepared.raw):
-            passed = self._execute(prepared.runner, model, batch, target, mode)
+            passed = self._execute(prepared.runner, model, batch, target)
         return _captured(passed, prepared, batch)
 
     def ready(
         self, model: Any, x: Any, y: Any, target: Target, given: Sequence[Any] = ()
     ) -> Batch:
-        """Checks what was given, and builds the model if it is not."""
+        """Checks the arguments of `run`, and builds the model if necessary."""
         require_model(model)
         if isinstance(target, Loss):
             require_loss(model, target)
@@ -127,24 +140,28 @@ class Engine:
         batch = make_batch(model, x, y, target, _scale(model, target), given)
         if model in self._ready:
             return batch
-        mode = target.training if self.training is None else self.training
         with _tracing:
             try:
-                ensure_built(model, batch.unflatten(batch.tensors)["x"], mode)
+                inputs = batch.unflatten(batch.tensors)["x"]
+                ensure_built(model, inputs, self._mode(target))
             except Exception as error:
-                note_place(error, walk(model), address_in_traceback(error, walk(model)))
+                tree = walk(model)
+                note_layer(error, tree, address_in_traceback(error, tree))
                 raise
         self._ready.add(model)
         return batch
 
+    def _mode(self, target: Target) -> bool:
+        return target.training if self.training is None else self.training
+
     def _first(
-        self, model: Any, batch: Batch, target: Target, mode: bool, key: Hashable
+        self, model: Any, batch: Batch, target: Target, key: Hashable
     ) -> Captured:
-        """Traces, runs, and keeps what was compiled if the run went well."""
+        """Traces and runs a pass, and keeps the compiled one if the run succeeds."""
         tree = walk(model)
-        program = self._program(tree, batch, target, mode)
+        program = self._program(tree, batch, target)
         layers = [tree.model, *(node.layer for node in tree.layers.values())]
-        with self._lent(tree, batch, target):
+        with self._modified(tree, batch, target):
             try:
                 self.traces += 1
                 runner = current().prepare(
@@ -156,14 +173,14 @@ class Engine:
                 _note(error, program)
                 raise
             if runner.compiled:
-                passed = self._execute(runner, model, batch, target, mode)
+                passed = self._execute(runner, model, batch, target)
         prepared = _Prepared(
             runner,
             absent(program.selection, tree, runner.facts),
             current().raw_state(layers),
             {name: node.variable for name, node in tree.weights.items()},
+            _parts(model),
             (list(model.variables), target.kept(), program.unlisted),
-            _marks(model),
         )
         if runner.compiled:
             self._prepared[key] = prepared
@@ -172,8 +189,8 @@ class Engine:
         return _captured(passed, prepared, batch)
 
     @contextlib.contextmanager
-    def _lent(self, tree: Tree, batch: Batch, target: Target) -> Iterator[None]:
-        """Readies a model for being traced, and takes everything back."""
+    def _modified(self, tree: Tree, batch: Batch, target: Target) -> Iterator[None]:
+        """Prepares a model for tracing, and restores it."""
         specs = specifications(batch.unflatten(batch.tensors))
 
         def outputs() -> Any:
@@ -183,16 +200,16 @@ class Engine:
             yield
 
     def _execute(
-        self, runner: Runner, model: Any, batch: Batch, target: Target, mode: bool
+        self, runner: Runner, model: Any, batch: Batch, target: Target
     ) -> Passed:
-        """Runs a compiled pass; if it fails, finds the layer by an eager one."""
+        """Runs a compiled pass; if it fails, an eager one finds the layer."""
         try:
             return runner(batch.tensors)
         except Exception as error:
             tree = walk(model)
-            program = self._program(tree, batch, target, mode)
+            program = self._program(tree, batch, target)
             try:
-                with _tracing, self._lent(tree, batch, target):
+                with _tracing, self._modified(tree, batch, target):
                     current().prepare(
                         program, program.variables, batch.tensors, compiled=False
                     )(batch.tensors)
@@ -200,46 +217,63 @@ class Engine:
                 _note(error, program)
             raise
 
-    def _program(
-        self, tree: Tree, batch: Batch, target: Target, mode: bool
-    ) -> ForwardPass:
-        selection = resolve(self.wrt, tree) if self.wrt != () else NOTHING
+    def _program(self, tree: Tree, batch: Batch, target: Target) -> ForwardPass:
+        selection = resolve(self.wrt, tree) if self.wrt else NOTHING
         with told_as("layer", "wrt"):
             reads = resolve(target.reads, tree) if target.reads else NOTHING
-        variables = list(tree.model.variables)
+        mode, variables = self._mode(target), list(tree.model.variables)
         return ForwardPass(
-            tree, selection, target, batch, mode, variables, self.manner, reads
+            tree, selection, target, batch, mode, variables, self.options, reads
         )
 
 
+# The only cache of engines: a call in a loop must not trace again. The engines are
+# attached to the model by a weak reference and disappear with it.
+_engines: weakref.WeakKeyDictionary[keras.Layer, dict[Hashable, Engine]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def engine_for(
+    model: Any,
+    wrt: Wrt,
+    options: PassOptions = PLAIN,
+    *,
+    training: bool | None = False,
+    compiled: bool = True,
+) -> Engine:
+    """Returns the engine that is kept for a model and these arguments.
+
+    Args:
+        model: The model. The engine is kept as long as the model.
+        wrt: Selectors; the empty tuple selects nothing.
+        options: Differences from the model's own forward pass.
+        training: The mode of the forward pass; None leaves it to the target.
+        compiled: False runs operation by operation.
+    """
+    fresh = Engine(wrt, training=training, compiled=compiled, options=options)
+    require_model(model)
+    key = (fresh.wrt, training, compiled, options)
+    return _engines.setdefault(model, {}).setdefault(key, fresh)
+
+
 def _variables(model: Any) -> Hashable:
-    """Which weights there are, and which of them are frozen."""
+    """Returns a key of the weights of a model, and of which are frozen."""
     return tuple((id(v), v.trainable) for v in model.variables)
 
 
-def _parts(model: Any) -> list[Any]:
-    """What else a compiled pass depends on: the layers, and what `compile` sets."""
-    compiled = [
-        compiled_loss(model),
-        getattr(model, "optimizer", None),
-    ]
-    return [*compiled, *all_layers(model, itself=False)]
+def _parts(model: Any) -> list[weakref.ref[Any] | None]:
+    """Returns the other objects that a compiled pass depends on.
 
-
-def _marks(model: Any) -> list[weakref.ref[Any] | None]:
-    return [None if part is None else weakref.ref(part) for part in _parts(model)]
-
-
-def _still_valid(prepared: _Prepared, model: Any) -> bool:
-    parts = _parts(model)
-    return len(parts) == len(prepared.marks) and all(
-        part is (None if mark is None else mark())
-        for part, mark in zip(parts, prepared.marks, strict=True)
-    )
+    These are the layers, and the loss and optimizer that `compile` sets.
+    """
+    own = [compiled_loss(model), getattr(model, "optimizer", None)]
+    parts = [*own, *all_layers(model, itself=False)]
+    return [None if part is None else weakref.ref(part) for part in parts]
 
 
 def _scale(model: Any, target: Target) -> Any:
-    """The loss scale that `fit` would use now, or None."""
+    """Returns the loss scale that `fit` would use now, or None."""
     optimizer = getattr(model, "optimizer", None)
     if not isinstance(target, Loss) or optimizer is None:
         return None
@@ -253,13 +287,12 @@ def _captured(passed: Passed, prepared: _Prepared, batch: Batch) -> Captured:
         verdict = passed.verdicts.get(leaf)
         return from_verdict(leaf, verdict, passed.facts, len(passed.outputs))
 
-    found = entries(passed.facts, passed.gradients, passed.kept, explain)
+    named = entries(passed.facts, passed.gradients, passed.kept, explain)
     data = batch.unflatten(batch.tensors)
-    named = found + prepared.absent
     return Captured(
         passed.value,
         passed.outputs,
-        named,
+        named + prepared.absent,
         data["x"],
         data["y"],
         prepared.weights,
@@ -269,22 +302,23 @@ def _captured(passed: Passed, prepared: _Prepared, batch: Batch) -> Captured:
 
 
 def _note(error: Exception, program: ForwardPass) -> None:
-    """Says in which layer an error arose; our own errors say it themselves."""
+    """Adds to an error where it was raised; errors of gradwatch already say it."""
     if isinstance(error, GradwatchError):
-        error.__notes__ = []  # JAX notes how it shortened the traceback
+        error.__notes__ = []  # JAX adds a note about how it shortened the traceback.
         return
     if "is not a valid scope name" in str(error):
         error.add_note(
-            "gradwatch: TensorFlow cannot compile a layer of that name, in `fit` "
-            "neither. Rename the layer, or pass `compiled=False`."
+            "gradwatch: TensorFlow cannot compile a layer of that name, not even in "
+            "`fit`. Rename the layer, or pass `compiled=False`."
         )
-    if program.facts.in_target:
+    facts = program.facts
+    if facts.in_target:
         error.add_note(
             f"gradwatch: raised while computing the target, {program.target}: "
-            f"{program.facts.in_target}."
+            f"{facts.in_target}."
         )
         return
-    address = program.facts.raised_in
+    address = facts.raised_in
     if address is None:
         address = address_in_traceback(error, program.tree)
-    note_place(error, program.tree, address)
+    note_layer(error, program.tree, address)

@@ -1,15 +1,15 @@
-"""From leaves to named entries: what a result is made of."""
+"""Entries: the leaves of a pass by name, each with a gradient or a reason."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..backends import Sparse, current
-from ..select import Selection, Tree
+from ..select import Selection, Tap, Tree
 from ._leaf import Leaf
-from ._reasons import Reason, frozen, of_dtype, uncounted, untapped
+from ._reasons import Reason, frozen, hidden, loop_around, not_called, of_dtype
 from ._session import Facts
 
 KINDS = ("weight", "activation", "input")
@@ -17,22 +17,28 @@ KINDS = ("weight", "activation", "input")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One gradient, or the reason why there is none."""
+    """One gradient, or the reason why there is none.
+
+    `depth` is the position of its layer in the order of computation.
+    """
 
     name: str
     leaf: Leaf
-    kind: str
-    shape: tuple[int, ...]
-    dtype: str
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
     gradient: Any = None
     value: Any = None
     reason: Reason | None = None
     depth: int = 0
-    """The position in the order of computation."""
+
+    @property
+    def kind(self) -> str:
+        """`"weight"`, `"activation"` or `"input"`."""
+        return self.leaf.kind
 
 
 def dense(gradient: Any) -> Any:
-    """Returns a gradient with all its rows, also where a backend gives only some."""
+    """Returns a gradient with all of its rows, also where a backend gives only some."""
     return current().dense(gradient) if isinstance(gradient, Sparse) else gradient
 
 
@@ -44,52 +50,79 @@ def entries(
 ) -> list[Entry]:
     """Names every leaf of a pass: weights first, then activations, then inputs."""
     depth = {address: number for number, address in enumerate(facts.order)}
-    found: dict[str, Entry] = {}
+    named: dict[str, Entry] = {}
     for leaf in sorted(facts.specs, key=lambda leaf: KINDS.index(leaf.kind)):
-        gradient = gradients.get(leaf)
+        gradient, reason = gradients.get(leaf), None
         if leaf.address in facts.hidden and gradient is None:
-            continue  # `absent` says why
-        reason = None
+            continue  # `absent` gives the reason.
         if gradient is None:
             dtype = facts.not_float.get(leaf)
             reason = explain(leaf) if dtype is None else of_dtype(leaf, dtype)
         name = leaf.name(facts.calls)
-        if name in found:  # a weight and a layer of one name
+        if name in named:  # A weight and a layer share this name.
             name += ":output"
-        found[name] = Entry(
-            name,
-            leaf,
-            leaf.kind,
-            *facts.specs[leaf],
-            gradient,
-            kept.get(leaf),
-            reason,
-            _depth(leaf, depth),
+        spec, value = facts.specs[leaf], kept.get(leaf)
+        named[name] = Entry(
+            name, leaf, *spec, gradient, value, reason, _depth(leaf, depth)
         )
-    return list(found.values())
+    return list(named.values())
 
 
 def absent(selection: Selection, tree: Tree, facts: Facts) -> list[Entry]:
-    """Names what was never reached: frozen weights, layers that did not run."""
-    weights = [
-        _lacking(name, name, node.variable, frozen(name))
-        for name, node in selection.frozen.items()
+    """Names the leaves that were never reached: frozen weights, layers not called."""
+    return [
+        *(
+            _weight_entry(selection.frozen, name, name, frozen(name))
+            for name in selection.frozen
+        ),
+        *_uncounted(selection, tree, facts),
+        *_untapped(selection, tree, facts),
     ]
-    weights += [
-        _lacking(name, address, selection.weights[address].variable, reason)
-        for name, address, reason in uncounted(selection, tree, facts)
-    ]
-    taps = [
-        Entry(name, Leaf("activation", name), "activation", (), "", reason=reason)
-        for name, reason in untapped(selection, tree, facts)
-    ]
-    return weights + taps
 
 
-def _lacking(name: str, address: str, variable: Any, reason: Reason) -> Entry:
-    leaf = Leaf("weight", address)
-    shape = tuple(variable.shape)
-    return Entry(name, leaf, "weight", shape, variable.dtype, reason=reason)
+def _uncounted(selection: Selection, tree: Tree, facts: Facts) -> Iterator[Entry]:
+    """Yields the weights requested per call of which no call was seen."""
+    seen = {leaf.address for leaf in facts.specs if leaf.kind == "weight" and leaf.call}
+    for address in selection.per_call:
+        layer = selection.weights[address].layer
+        if address in seen or not layer:
+            continue
+        in_loop = layer in facts.hidden or loop_around(layer, tree) in facts.loops
+        reason = hidden(layer, tree) if in_loop else not_called(layer)
+        name = Leaf("weight", address, call=1).name({})
+        yield _weight_entry(selection.weights, name, address, reason)
+
+
+def _weight_entry(
+    weights: Mapping[str, Any], name: str, address: str, reason: Reason
+) -> Entry:
+    variable = weights[address].variable
+    shape, leaf = tuple(variable.shape), Leaf("weight", address)
+    return Entry(name, leaf, shape, variable.dtype, reason=reason)
+
+
+def _untapped(selection: Selection, tree: Tree, facts: Facts) -> Iterator[Entry]:
+    """Yields the taps that met no tensor."""
+    reached = {(leaf.address, leaf.at) for leaf in facts.specs}
+    for tap in selection.taps:
+        address = tap.address
+        in_loop = loop_around(address, tree) in facts.loops
+        if address in facts.hidden or (in_loop and not facts.calls[address]):
+            reason = hidden(address, tree)
+        elif (address, tap.at) in reached:
+            continue
+        elif not facts.calls[address]:
+            reason = not_called(address)
+        else:
+            text = f"The layer {address!r} was called, but no tensor is its {tap.at}."
+            reason = Reason("integer", text, address)
+        name = _tap_name(tap)
+        yield Entry(name, Leaf("activation", name), reason=reason)
+
+
+def _tap_name(tap: Tap) -> str:
+    leaf = Leaf("activation", tap.address, tap.at, tap.call or 0, tap.path)
+    return leaf.name({tap.address: 2} if tap.call else {})
 
 
 def _depth(leaf: Leaf, depth: dict[str, int]) -> int:

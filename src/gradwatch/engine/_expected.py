@@ -1,4 +1,4 @@
-"""What a model expects of a batch, said before Keras raises from deep inside."""
+"""Checks a batch against a model, before Keras raises from deep inside."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ..targets import Loss, Target, has_loss, needs_labels, num_losses
 
 
 def takes_text(model: Any) -> bool:
-    """Whether strings may go in: certain only for a functional model."""
+    """Returns whether a model may take strings; only functional models declare it."""
     specs = getattr(model, "inputs", None)
     return not isinstance(specs, list) or any(s.dtype == "string" for s in specs)
 
 
 def single_input(model: Any, x: Any) -> Any:
-    """Takes the only input of a functional model out of a dict, as Keras would."""
+    """Returns the only input of a functional model out of a dict, as Keras does."""
     spec: Any = input_structure(model)
     alone = isinstance(spec, keras.KerasTensor) and isinstance(x, dict)
     return x[spec.name] if alone and set(x) == {spec.name} else x
@@ -29,20 +29,20 @@ def check_inputs(model: Any, x: Any) -> None:
     expected = getattr(model, "inputs", None)
     if not isinstance(expected, list):
         return
-    given = keras.tree.flatten(x)
+    arrays = keras.tree.flatten(x)
     if isinstance(x, dict):
-        given = _by_key(model, x, expected)
-    if len(given) != len(expected):
+        arrays = _by_key(model, x, expected)
+    if len(arrays) != len(expected):
         names = [spec.name for spec in expected]
         hint = ""
         if isinstance(x, tuple | list):
             hint = " If these are `x` and `y`, pass them as two arguments."
         raise GradwatchError(
             f"`x` must hold the {counted(len(expected), 'input')} {names} of "
-            f"{model.name!r}. Received: {counted(len(given), 'array')}.{hint}"
+            f"{model.name!r}. Received: {counted(len(arrays), 'array')}.{hint}"
         )
     free = not fixed_batch(model)
-    for tensor, spec in zip(given, expected, strict=True):
+    for tensor, spec in zip(arrays, expected, strict=True):
         shape = tuple(tensor.shape) if tensor is not None else None
         wanted = tuple(spec.shape)
         wanted = (None, *wanted[1:]) if free and wanted else wanted
@@ -57,13 +57,14 @@ def check_inputs(model: Any, x: Any) -> None:
 
 
 def fixed_batch(model: Any) -> bool:
-    """Whether a model takes batches of one size only, which cannot be cut or filled."""
+    """Returns whether a model takes batches of one size only."""
     specs = getattr(model, "inputs", None)
     if not isinstance(specs, list) or all(s.shape[:1] in ((), (None,)) for s in specs):
         return False
     if not isinstance(model, keras.Sequential):
         return True
-    # Without an `Input`, Keras notes the size of the first batch, and heeds it not.
+    # Without an `Input` layer, Keras stores the first batch size but does not check
+    # later batches against it.
     return any(getattr(part, "stateful", False) for part in all_layers(model))
 
 
@@ -71,7 +72,7 @@ def _by_key(model: Any, x: dict[str, Any], expected: list[Any]) -> list[Any]:
     """Returns the tensors of a dict in the order of the model's inputs."""
     structure = input_structure(model)
     if isinstance(structure, dict):
-        # Keras flattens the dict: a key too many would shift all that follow.
+        # Keras flattens the dict: one extra key would shift all that follow.
         wanted, fits = list(structure), set(structure) == set(x)
     else:
         wanted = [spec.name for spec in expected]
@@ -98,7 +99,7 @@ def _fits(shape: tuple[int, ...], spec: tuple[int | None, ...]) -> bool:
 
 
 def check_labels(model: Any, y: Any, target: Target) -> None:
-    """Refuses labels that nobody reads, and the lack of labels that are needed."""
+    """Rejects labels that the target does not use, and missing labels that it needs."""
     if y is not None and not target.uses_labels:
         raise GradwatchError(
             f"`y` is used only by a loss. Received: `y` with the target {target}, "
@@ -127,17 +128,17 @@ def _check_structure(model: Any, y: Any, target: Target) -> None:
             f"`y` must have the keys {sorted(names)}, the outputs of {model.name!r}. "
             f"Received: {sorted(y)}."
         )
-    given = len(keras.tree.flatten(y)) if keras.tree.is_nested(y) else 1
-    if len(names) > 1 and given not in (len(names), num_losses(model, target)):
+    count = len(keras.tree.flatten(y)) if keras.tree.is_nested(y) else 1
+    if len(names) > 1 and count not in (len(names), num_losses(model, target)):
         raise GradwatchError(
             f"`y` must hold the labels of the {len(names)} outputs {names} of "
-            f"{model.name!r}. Received: {counted(given, 'array')}. Pass a list or a "
+            f"{model.name!r}. Received: {counted(count, 'array')}. Pass a list or a "
             "dict of labels."
         )
 
 
 def require_loss(model: Any, target: Loss) -> None:
-    """Raises when a model is asked for a loss that nobody gave it."""
+    """Raises if the loss is requested of a model that has none."""
     if not isinstance(model, keras.Model):
         raise GradwatchError(
             "A loss needs a `keras.Model`. Received: "

@@ -1,4 +1,4 @@
-"""Leaves the model alone: whatever a pass changes is put back."""
+"""Restores everything that a pass changes on a model."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ from .._keras import (
     seed_variables,
     switch_off_remat,
 )
+from .._shadow import is_shadow
 from ..backends import current
 from ..select import Tree
 
 
 @contextlib.contextmanager
 def untouched(tree: Tree) -> Iterator[None]:
-    """Puts back what Keras notes on layers during a call, whatever happens.
+    """Restores the state that a call changes on layers and in Keras itself.
 
-    Rematerialisation is off meanwhile: a recomputed layer would be tapped twice, and
-    its tensors belong to a graph that cannot be left.
+    Rematerialisation is off inside the block: a recomputed layer would be tapped
+    twice, and its tensors belong to a graph that they cannot leave.
     """
     layers: list[Any] = [tree.model, *(n.layer for n in tree.layers.values())]
     before = [_notes(layer) for layer in layers]
-    chance = random.getstate()  # first: what Keras creates below draws from it
+    chance = random.getstate()  # First: `keep_global_state` may draw from it.
     restore_global_state = keep_global_state()
     for layer in layers:
         switch_off_remat(layer)
@@ -46,61 +47,55 @@ def untouched(tree: Tree) -> Iterator[None]:
         random.setstate(chance)
 
 
-# Another thread may have a session of its own on the same layer.
-_SHADOWED = ("call", "quantized_call")
-
-
 def _notes(layer: Any) -> dict[str, Any]:
-    """Returns all attributes of a layer: also what its own `call` may set on it."""
-    kept = dict(layer.__dict__)
+    """Returns the attributes of a layer, including those that its `call` may set."""
+    notes = dict(vars(layer))
     for name in CHANGED_IN_PLACE:
-        if name in kept:
-            kept[name] = (kept[name], list(kept[name]))
-    return kept
+        if name in notes:
+            notes[name] = (notes[name], list(notes[name]))
+    return notes
 
 
 def _restore(layer: Any, notes: dict[str, Any]) -> None:
-    now = layer.__dict__
-    for name in [n for n in now if n not in notes and n not in _SHADOWED]:
+    now = vars(layer)
+    # A stand-in belongs to another thread, which may be using the same layer.
+    for name in [n for n in now if n not in notes and not is_shadow(now[n])]:
         del now[name]
     for name, value in notes.items():
-        if name in _SHADOWED:
+        if is_shadow(value) or is_shadow(now.get(name)):
             continue
         if name in CHANGED_IN_PLACE:
             value, contents = value
             value.clear()
             (value.update if isinstance(value, set) else value.extend)(contents)
-        if now.get(name, _NOWHERE) is not value:
+        if name not in now or now[name] is not value:
             now[name] = value
-
-
-_NOWHERE = object()
 
 
 def ensure_built(model: Any, x: Any, mode: bool) -> None:
     """Builds a model that has not seen data yet, as `fit` would.
 
-    Symbolically first: nothing is computed and no random stream moves.
+    Symbolically if possible: nothing is computed and no random stream advances.
     """
     if is_built(model):
         return
     specs = specifications(x)
     try:
         compute_output_spec(model, specs, training=mode)
-    except Exception:  # noqa: BLE001 - whatever `call` raises on shapes
-        # Data-dependent Python in `call` cannot run on shapes; numbers it can.
+    except Exception:  # noqa: BLE001 - `call` may raise anything on symbolic tensors
+        # Data-dependent Python in `call` needs numbers.
         with untouched_seeds(model):
             model(x, **mode_arguments(model, mode))
 
 
 def specifications(structure: Any) -> Any:
-    """Returns the symbolic tensors that stand for a structure of tensors."""
+    """Returns a structure of tensors as symbolic tensors."""
 
     def symbolic(tensor: Any) -> Any:
         if tensor is None:
             return None
         dtype = keras.backend.standardize_dtype(tensor.dtype)
-        # Named, so that no counter of automatic names moves.
+        # With a name, so that no counter of automatic names advances.
         return keras.KerasTensor(tensor.shape, dtype, name="gradwatch")
 
     return keras.tree.map_structure(symbolic, structure)
@@ -113,7 +108,7 @@ def seeds_of(model: Any) -> list[Any]:
 
 @contextlib.contextmanager
 def untouched_seeds(model: Any) -> Iterator[None]:
-    """Puts the random seeds of a model's layers back."""
+    """Restores the random seeds of a model's layers."""
     seeds = seeds_of(model)
     before = [keras.ops.convert_to_numpy(seed.value) for seed in seeds]
     try:

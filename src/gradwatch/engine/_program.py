@@ -1,4 +1,4 @@
-"""The forward pass of a model as a program that any backend can run."""
+"""The forward pass of a model, as a program that every backend can run."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ from typing import Any
 
 import keras
 
-from .._errors import AddressError
+from .._errors import AddressError, counted
 from .._keras import mode_arguments
 from ..backends import Outcome, Recorder, Tensor, current
 from ..select import NOTHING, Selection, Tree, matching_inputs
 from ..targets import Setting, Target, named_outputs
 from ._batch import Batch
 from ._leaf import Leaf, path_text
-from ._manner import PLAIN, Manner
+from ._options import PLAIN, PassOptions
 from ._reasons import TARGET
 from ._rules import ruled
 from ._session import Facts, Session
 
 
 class _Scope(keras.StatelessScope):
-    """Nothing assigned inside reaches a variable; notes who reads unlisted ones."""
+    """Keeps assignments away from the variables, and collects unlisted variables.
+
+    An unlisted variable is read in the pass, but is not among `model.variables`.
+    """
 
     def __init__(self) -> None:
         super().__init__(collect_losses=True, initialize_variables=False)
@@ -30,10 +33,10 @@ class _Scope(keras.StatelessScope):
         self.leaves: dict[int, Tensor] = {}
 
     def add_update(self, update: Any) -> None:
-        """Lets a forward pass assign to a weight as a training step would.
+        """Assigns to a weight as a training step would.
 
-        Where a step assigns for real (not on JAX), the assignment itself has no
-        gradient, and what is read afterwards counts as the weight.
+        Where a training step really assigns (not on JAX), the assignment itself has no
+        gradient, and the new value counts as the weight.
         """
         variable, value = update
         leaf = self.leaves.get(id(variable))
@@ -51,7 +54,10 @@ class _Scope(keras.StatelessScope):
 
 @dataclass
 class ForwardPass:
-    """A program: taps, target and all, without a framework."""
+    """A program: taps and target, without a framework.
+
+    `reads` selects what the target reads beside the outputs.
+    """
 
     tree: Tree
     selection: Selection
@@ -59,24 +65,23 @@ class ForwardPass:
     batch: Batch
     training: bool
     variables: list[Any]
-    manner: Manner = PLAIN
+    options: PassOptions = PLAIN
     reads: Selection = NOTHING
-    """What the target reads beside the outputs."""
     unlisted: list[Any] = field(default_factory=list)
     facts: Facts = field(default_factory=Facts)
 
     def __call__(
         self, recorder: Recorder, values: Sequence[Tensor], tensors: Sequence[Tensor]
     ) -> Outcome:
-        """Runs forward under the recorder."""
+        """Runs the model forward under the recorder."""
         parts = self.batch.unflatten(tensors)
         session = Session(
             self.tree,
             self.selection,
             recorder,
             reads=self.reads,
-            given=dict(zip(self.manner.given, parts["given"], strict=True)),
-            differentiate=self.manner.differentiate,
+            given=dict(zip(self.options.given, parts["given"], strict=True)),
+            differentiate=self.options.differentiate,
         )
         self.facts = session.facts
         scope = _Scope()
@@ -85,7 +90,7 @@ class ForwardPass:
         self._mark_weights(recorder, scope)
         x = self._mark_inputs(recorder, parts["x"])
         model: Any = self.tree.model
-        with scope, session.open(), ruled(self.manner.rule) as rule:
+        with scope, session.open(), ruled(self.options.rule) as rule:
             outputs = model(x, **mode_arguments(model, self.training))
             named = named_outputs(model, outputs)
             self.target.check({n: tuple(t.shape) for n, t in named.items()})
@@ -110,7 +115,7 @@ class ForwardPass:
         self, setting: Setting, outputs: dict[str, Tensor]
     ) -> tuple[Tensor, dict[str, Tensor]]:
         try:
-            if not self.manner.each:
+            if not self.options.each:
                 return self.target.value(setting), {}
             scores = self.target.scores(setting)
             return keras.ops.sum(scores), {"scores": scores}
@@ -126,61 +131,63 @@ class ForwardPass:
 
     def _mark_weights(self, recorder: Recorder, scope: _Scope) -> None:
         for name, node in self.selection.weights.items():
-            leaf = Leaf("weight", name)
-            dtype = keras.backend.standardize_dtype(node.variable.dtype)
-            self.facts.specs[leaf] = (tuple(node.variable.shape), dtype)
-            if "float" not in dtype:
-                self.facts.not_float[leaf] = dtype
-                continue
-            value = scope.state_mapping[id(node.variable)]
-            marked = recorder.mark(leaf, value, keep=False)
-            scope.state_mapping[id(node.variable)] = marked
-            scope.leaves[id(node.variable)] = marked
+            leaf, variable = Leaf("weight", name), node.variable
+            value = scope.state_mapping[id(variable)]
+            marked = self._marked(recorder, leaf, value, variable)
+            scope.state_mapping[id(variable)] = marked
+            if leaf not in self.facts.not_float:
+                scope.leaves[id(variable)] = marked
 
     def _mark_inputs(self, recorder: Recorder, x: Any) -> Any:
         if not self.selection.inputs:
             return x
-        flat = keras.tree.flatten_with_path(x)
         names = input_names(self.tree.model, x)
         symbolic = getattr(self.tree.model, "inputs", None)
         alias = symbolic[0].name if isinstance(symbolic, list) and symbolic else None
         wanted = matching_inputs(self.selection.inputs, names, alias)
-        tensors = []
-        for name, (_, tensor) in zip(names, flat, strict=True):
-            if name in wanted and tensor is not None:
-                leaf = Leaf("input", name)
-                dtype = keras.backend.standardize_dtype(tensor.dtype)
-                self.facts.specs[leaf] = (tuple(tensor.shape), dtype)
-                if recorder.is_dense(tensor) and "float" in dtype:
-                    tensor = recorder.mark(leaf, tensor, keep=True)
-                else:
-                    self.facts.not_float[leaf] = dtype
-            tensors.append(tensor)
+        tensors = [
+            self._marked(recorder, Leaf("input", name), tensor, tensor)
+            if name in wanted and tensor is not None
+            else tensor
+            for name, tensor in zip(names, keras.tree.flatten(x), strict=True)
+        ]
         return keras.tree.pack_sequence_as(x, tensors)
 
+    def _marked(
+        self, recorder: Recorder, leaf: Leaf, tensor: Tensor, spec: Any
+    ) -> Tensor:
+        """Marks a tensor for differentiation, if it can have a gradient."""
+        dtype = keras.backend.standardize_dtype(spec.dtype)
+        self.facts.specs[leaf] = (tuple(spec.shape), dtype)
+        is_input = leaf.kind == "input"
+        if "float" in dtype and (not is_input or recorder.is_dense(tensor)):
+            return recorder.mark(leaf, tensor, keep=is_input)
+        self.facts.not_float[leaf] = dtype
+        return tensor
+
     def _check_taps(self) -> None:
-        """Refuses a call or a place in a structure that was not there."""
-        seen: dict[tuple[str, str], set[tuple[int, str]]] = {}
-        for leaf in self.facts.specs:
-            key = (leaf.address, leaf.at)
-            seen.setdefault(key, set()).add((leaf.call, leaf.path))
+        """Rejects a call of a layer, or a tensor of its output, that does not exist."""
         for tap in self.selection.taps:
             times = self.facts.calls[tap.address]
             if tap.call is not None and times and tap.call > times:
                 raise AddressError(
                     "`wrt` must name a call that happens. Received: "
                     f"'{tap.address}@{tap.call}'; {tap.address!r} is called "
-                    f"{times} time{'' if times == 1 else 's'} in this pass."
+                    f"{counted(times, 'time')} in this pass."
                 )
-            places = sorted({p for _, p in seen.get((tap.address, tap.at), ())})
-            if tap.path and times and tap.path not in places:
-                every = self._places_of(tap.address)
+            position = (tap.address, tap.at, tap.path)
+            if (
+                tap.path
+                and times
+                and position
+                not in {(leaf.address, leaf.at, leaf.path) for leaf in self.facts.specs}
+            ):
                 raise AddressError(
                     f"`wrt` must name a tensor that {tap.address!r} gives. Received: "
-                    f"'{tap.address}{tap.path}'. {every}"
+                    f"'{tap.address}{tap.path}'. {self._outputs_of(tap.address)}"
                 )
 
-    def _places_of(self, address: str) -> str:
+    def _outputs_of(self, address: str) -> str:
         layer: Any = self.tree.layers[address].layer
         try:
             flat = keras.tree.flatten_with_path(layer.output)
@@ -193,7 +200,7 @@ class ForwardPass:
 def input_names(model: Any, x: Any) -> list[str]:
     """Names the inputs: `inputs`, or `inputs[key]` for each of several.
 
-    A list given to a functional model takes the names of its `keras.Input`s.
+    A list passed to a functional model takes the names of its `keras.Input`s.
     """
     flat = keras.tree.flatten_with_path(x)
     if not keras.tree.is_nested(x):

@@ -1,21 +1,20 @@
-"""Why a gradient is missing, in a sentence that names the cause and the place."""
+"""Reasons for missing gradients: sentences that name the cause and the layer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import keras
 
 from ..backends import Cut, Verdict
-from ..select import Selection, Tap, Tree
+from ..select import Tree
 from ._leaf import Leaf
 from ._session import Facts
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why there is no gradient. Prints as a sentence.
+    """The reason why there is no gradient. Prints as a sentence.
 
     Example:
     >>> import gradwatch as gw, keras, numpy as np
@@ -27,8 +26,9 @@ class Reason:
 
     `cause` is one of `"frozen"`, `"integer"`, `"not_called"`, `"inside_loop"`,
     `"stop_gradient"`, `"not_differentiable"`, `"other_output"`, `"not_on_path"`,
-    `"lost"`, or `"none"` when there is a gradient after all. `place` is the address
-    where the path is cut; `"target"` in the target, empty in the model's own `call`.
+    `"lost"`, or `"none"` if there is a gradient after all. `place` is the address
+    of the layer that cuts the path: `"target"` for the target, and empty for the
+    model's own `call`.
     """
 
     cause: str
@@ -40,7 +40,7 @@ class Reason:
 
 
 def frozen(name: str) -> Reason:
-    """For a weight that is not trainable and was not asked for by name."""
+    """Returns the reason for a frozen weight that was not requested by name."""
     return Reason(
         "frozen",
         "It is frozen (trainable=False), so training does not use its gradient. "
@@ -50,7 +50,7 @@ def frozen(name: str) -> Reason:
 
 
 def of_dtype(leaf: Leaf, dtype: str) -> Reason:
-    """For a tensor that is no floating-point number."""
+    """Returns the reason for a tensor that is not a floating-point tensor."""
     hint = "Ask for the output of the layer that turns it into floating point."
     if leaf.kind == "input":
         hint = (
@@ -66,7 +66,7 @@ def of_dtype(leaf: Leaf, dtype: str) -> Reason:
 
 
 def not_called(address: str) -> Reason:
-    """For a layer that did not run."""
+    """Returns the reason for a layer that did not run."""
     return Reason(
         "not_called",
         f"The layer {address!r} was not called in this pass, or only inside a function "
@@ -76,11 +76,11 @@ def not_called(address: str) -> Reason:
 
 
 def hidden(address: str, tree: Tree) -> Reason:
-    """For a tensor that cannot leave a loop."""
+    """Returns the reason for a tensor that cannot leave a loop."""
     parent = tree.layers[address].parent
     outer = f"`gradwatch.activations({parent!r})`" if parent else "the enclosing layer"
     way_out = "try `compiled=False`"
-    if _loop_around(address, tree) is not None:
+    if loop_around(address, tree) is not None:
         way_out = "build the RNN with `unroll=True, use_cudnn=False`"
     return Reason(
         "inside_loop",
@@ -90,8 +90,8 @@ def hidden(address: str, tree: Tree) -> Reason:
     )
 
 
-def _loop_around(address: str, tree: Tree) -> str | None:
-    """Returns the RNN in whose loop a layer runs as the cell, or below the cell."""
+def loop_around(address: str, tree: Tree) -> str | None:
+    """Returns the RNN whose loop runs a layer, as its cell or below its cell."""
     while address:
         parent = tree.layers[address].parent
         if parent and isinstance(tree.layers[parent].layer, keras.layers.RNN):
@@ -103,10 +103,8 @@ def _loop_around(address: str, tree: Tree) -> str | None:
 def from_verdict(
     leaf: Leaf, verdict: Verdict | None, facts: Facts, num_outputs: int
 ) -> Reason:
-    """For a leaf that the target does not reach."""
-    layer = leaf.address
-    if leaf.kind == "weight":
-        layer = leaf.address.rpartition("/")[0]
+    """Returns the reason for a leaf that the target does not reach."""
+    layer = _layer_of(leaf)
     if verdict is None:
         return Reason(
             "lost",
@@ -149,18 +147,19 @@ def _unread(outputs: tuple[str, ...], num_outputs: int, layer: str) -> Reason:
 
 
 def not_recorded(leaf: Leaf, facts: Facts) -> Reason:
-    """For a leaf that a tape has no path to; a tape does not know operations."""
+    """Returns the reason for a leaf that a tape has no path to.
+
+    A tape does not record operations, so the cut cannot be named.
+    """
     if not facts.order:
         return Reason(
             "not_called",
             "Nothing of the model ran inside this tape: the forward pass must be "
             "inside the `with` block.",
         )
-    layer = leaf.address
-    if leaf.kind == "weight":
-        layer = leaf.address.rpartition("/")[0]
-        if not _called(layer, facts):
-            return not_called(layer)
+    layer = _layer_of(leaf)
+    if leaf.kind == "weight" and not _called(layer, facts):
+        return not_called(layer)
     return Reason(
         "not_on_path",
         "Nothing this tape recorded leads from the target to it by differentiable "
@@ -170,21 +169,25 @@ def not_recorded(leaf: Leaf, facts: Facts) -> Reason:
     )
 
 
+def _layer_of(leaf: Leaf) -> str:
+    return leaf.address.rpartition("/")[0] if leaf.kind == "weight" else leaf.address
+
+
 def _called(address: str, facts: Facts) -> bool:
-    """The cell of an RNN counts as called with it: its loop may be compiled."""
-    return (
-        not address
-        or any(
-            seen == address or seen.startswith(address + "/") for seen in facts.order
-        )
-        or any(address.startswith(loop + "/") for loop in facts.loops)
-    )
+    """Returns whether a layer, or one below it, was called.
+
+    The cell of an RNN counts as called with the RNN: its loop may be compiled.
+    """
+    inside = any(f"{seen}/".startswith(f"{address}/") for seen in facts.order)
+    in_loop = any(address.startswith(f"{loop}/") for loop in facts.loops)
+    return not address or inside or in_loop
 
 
 TARGET = "target"
-"""The place of operations that belong to the target, not to the model."""
+"""The address of operations that belong to the target, not to the model."""
 
-# One line of Keras may be many operations of a framework: name the one people wrote.
+# One function of Keras may be many operations of a framework: name the one that was
+# written in the model.
 _FAMILIAR = ("argmax", "argmin", "round", "floor", "ceil", "sign", "cast", "top_k")
 
 
@@ -221,47 +224,7 @@ def _cut(cuts: tuple[Cut, ...]) -> Reason:
     return Reason(first.kind, text, first.place)
 
 
-def _where(place: str) -> str:
-    if place == TARGET:
+def _where(address: str) -> str:
+    if address == TARGET:
         return "in the target"
-    return f"in layer {place!r}" if place else "in the model's own `call`"
-
-
-def untapped(
-    selection: Selection, tree: Tree, facts: Facts
-) -> Iterator[tuple[str, Reason]]:
-    """Yields the taps that found no tensor, by name, with the reason."""
-    reached = {(leaf.address, leaf.at) for leaf in facts.specs}
-    for tap in selection.taps:
-        address = tap.address
-        in_loop = _loop_around(address, tree) in facts.loops
-        if address in facts.hidden or (in_loop and not facts.calls[address]):
-            reason = hidden(address, tree)
-        elif (address, tap.at) in reached:
-            continue
-        elif not facts.calls[address]:
-            reason = not_called(address)
-        else:
-            text = f"The layer {address!r} was called, but no tensor is its {tap.at}."
-            reason = Reason("integer", text, address)
-        yield _tap_name(tap), reason
-
-
-def uncounted(
-    selection: Selection, tree: Tree, facts: Facts
-) -> Iterator[tuple[str, str, Reason]]:
-    """Yields the weights asked for call by call whose calls were not seen."""
-    seen = {leaf.address for leaf in facts.specs if leaf.kind == "weight" and leaf.call}
-    for address in selection.per_call:
-        layer = selection.weights[address].layer
-        if address in seen or not layer:
-            continue
-        in_loop = layer in facts.hidden or _loop_around(layer, tree) in facts.loops
-        reason = hidden(layer, tree) if in_loop else not_called(layer)
-        yield Leaf("weight", address, call=1).name({}), address, reason
-
-
-def _tap_name(tap: Tap) -> str:
-    call = f"@{tap.call}" if tap.call else ""
-    side = ":input" if tap.at == "input" else ""
-    return f"{tap.address}{call}{side}{tap.path}"
+    return f"in layer {address!r}" if address else "in the model's own `call`"

@@ -1,17 +1,15 @@
-"""Other backward rules at nonlinearities, for as long as one forward pass runs.
+"""Other backward rules for nonlinearities, active during one forward pass.
 
-Keras has one function for each nonlinearity and backend, looked up where it is called:
+Keras has one function per nonlinearity and backend and looks it up at every call:
 `keras.layers.ReLU`, `Activation("relu")`, `activation="relu"`, `keras.ops.relu` and the
-nodes of a functional graph all end there, in whatever model they are nested. A stand-in
-takes the place of that function while a pass is traced, seen only by this context;
-other threads run the original, and when the pass ends nothing is left.
+nodes of a functional graph all end there, however deeply the model is nested. That
+function is shadowed while a pass is traced. Other threads run the original.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
@@ -20,38 +18,39 @@ import keras
 from keras import ops
 
 from .._keras import operation_modules
+from .._shadow import Shadows
 from ..backends import Tensor, current
 
 Function = Callable[[Tensor], Tensor]
 
 RECTIFIERS = ("relu", "relu6", "leaky_relu", "elu", "selu", "celu", "gelu", "silu")
-"""What guided backpropagation and deconvolution change."""
+"""Functions that guided backpropagation and deconvolution change."""
 NONLINEARITIES = (
     *RECTIFIERS,
     *("sigmoid", "tanh", "softplus", "softsign", "hard_sigmoid", "hard_silu"),
     *("hard_tanh", "log_sigmoid", "squareplus", "tanh_shrink", "soft_shrink"),
 )
-"""What the rescale rule changes: every function of one number."""
+"""Functions that the rescale rule changes: all functions of one number."""
 
 NEAR = 1e-6
-"""Below this difference a quotient says less than the derivative."""
+"""Smallest difference for which the quotient is more accurate than the derivative."""
 
 
 def guided(function: Function, x: Tensor) -> Tensor:
-    """Lets only positive gradients through, and those as the function does."""
+    """Lets only positive gradients pass, and applies the derivative to them."""
     return current().positive_gradient(function(x))
 
 
 def deconvnet(function: Function, x: Tensor) -> Tensor:
-    """Lets only positive gradients through, whatever the function did."""
+    """Lets only positive gradients pass, and ignores the derivative."""
     straight = current().positive_gradient(x) - ops.stop_gradient(x)
     return ops.stop_gradient(function(x)) + straight
 
 
 def rescale(function: Function, x: Tensor) -> Tensor:
-    """Takes the slope between an example and its reference for the derivative.
+    """Replaces the derivative by the slope between an example and its reference.
 
-    The first half of the batch are the examples, the second half their references.
+    The first half of the batch holds the examples, the second half their references.
     """
     y = function(x)
     example, reference = _halves(ops.stop_gradient(x))
@@ -63,11 +62,12 @@ def rescale(function: Function, x: Tensor) -> Tensor:
 
 
 def rescale_pool(function: Function, x: Tensor) -> Tensor:
-    """Shares the difference of a maximum among the winners of both halves.
+    """Divides the difference of a maximum between the winners of both halves.
 
-    The example's winner gets what the larger maximum has over the reference's, and the
-    reference's winner the rest, each as a slope of its own difference. What is added
-    here is zero; only its gradient, that of the example, is not.
+    The winner of the example gets the difference between the larger maximum and the
+    reference's maximum, and the winner of the reference gets the rest, each as a slope
+    of its own difference. The terms added here are zero; only their gradients, those
+    of the example, are not.
     """
     stop = ops.stop_gradient
     example, reference = _halves(x)
@@ -92,7 +92,7 @@ def _halves(tensor: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _step(difference: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns where there is hardly a difference, and one to divide by."""
+    """Returns a mask of negligible differences, and safe divisors."""
     near = ops.abs(difference) < NEAR
     return near, ops.where(near, ops.ones_like(difference), difference)
 
@@ -111,80 +111,51 @@ RULES: dict[str, dict[str, Callable[[Function, Tensor], Tensor]]] = {
 }
 
 
-class Ruled:
-    """A rule that is in force, and how often it was applied."""
+_active: ContextVar[ActiveRule | None] = ContextVar("gradwatch_rule", default=None)
+"""The rule of the innermost pass in this context."""
 
-    def __init__(self, name: str | None) -> None:
-        self.rules = RULES[name] if name is not None else {}
+
+class ActiveRule:
+    """A backward rule in use, and the number of times that it was applied."""
+
+    def __init__(self) -> None:
         self.times = 0
+
+    def around(
+        self,
+        rule: Callable[[Function, Tensor], Tensor],
+        function: Callable[..., Tensor],
+        x: Any,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        """Calls a function of Keras with another backward rule."""
+        if _active.get() is not self or not _is_number(x):
+            return function(x, *args, **kwargs)
+        # Keras implements some of these functions by calling others of them.
+        token = _active.set(None)
+        try:
+            self.times += 1
+            return rule(lambda t: function(t, *args, **kwargs), x)
+        finally:
+            _active.reset(token)
 
 
 @contextlib.contextmanager
-def ruled(name: str | None) -> Iterator[Ruled]:
-    """Puts a rule in force for this context; takes it back, whatever happens."""
-    force = Ruled(name)
-    if name is None:
-        yield force
-        return
-    token = _force.set(force)
-    installed: list[_StandIn] = []
+def ruled(name: str | None) -> Iterator[ActiveRule]:
+    """Applies a backward rule to the nonlinearities that are called in the block."""
+    active = ActiveRule()
+    token = _active.set(active)
     try:
-        for module in operation_modules():
-            installed += [
-                _stand_in(module, function)
-                for function in force.rules
-                if hasattr(module, function)
-            ]
-        yield force
+        with Shadows() as shadows:
+            for module in operation_modules():
+                for function, rule in RULES.get(name or "", {}).items():
+                    if hasattr(module, function):
+                        around = functools.partial(active.around, rule)
+                        shadows.put(module, function, around)
+            yield active
     finally:
-        _force.reset(token)
-        for stand_in in reversed(installed):
-            stand_in.release()
-
-
-_force: ContextVar[Ruled | None] = ContextVar("gradwatch_rule", default=None)
-_installing = threading.Lock()
-
-
-class _StandIn:
-    """Stands in for one function of Keras while any context has a rule."""
-
-    def __init__(self, module: Any, name: str) -> None:
-        self.module = module
-        self.name = name
-        self.original = getattr(module, name)
-        self.users = 0
-        functools.update_wrapper(self, self.original, updated=())
-
-    def __call__(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        force = _force.get()
-        if force is None or self.name not in force.rules or not _is_number(x):
-            return self.original(x, *args, **kwargs)
-        # Keras writes some of these functions with others of them.
-        token = _force.set(None)
-        try:
-            force.times += 1
-            rule = force.rules[self.name]
-            return rule(lambda t: self.original(t, *args, **kwargs), x)
-        finally:
-            _force.reset(token)
-
-    def release(self) -> None:
-        """The last user takes it away."""
-        with _installing:
-            self.users -= 1
-            if not self.users:
-                setattr(self.module, self.name, self.original)
-
-
-def _stand_in(module: Any, name: str) -> _StandIn:
-    with _installing:
-        stand_in = getattr(module, name)
-        if not isinstance(stand_in, _StandIn):
-            stand_in = _StandIn(module, name)
-            setattr(module, name, stand_in)
-        stand_in.users += 1
-        return stand_in
+        _active.reset(token)
 
 
 def _is_number(x: Any) -> bool:

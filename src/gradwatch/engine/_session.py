@@ -1,9 +1,9 @@
-"""A session: what is tapped during one forward pass, and what was seen.
+"""A session: the taps on one forward pass, and what was learned from it.
 
-Layers are tapped by shadowing `call` on the instance for as long as the session is
-open. Keras looks `call` up on the instance from `Operation.__call__`, and so do
-`TimeDistributed` and user code that never use `__call__`; no class is touched, other
-threads run the original, and when the session closes nothing is left.
+A layer is tapped by shadowing `call` on the instance while the session is open. Keras
+looks `call` up on the instance, from `Operation.__call__` and from wrappers such as
+`TimeDistributed`, and so does user code that never uses `__call__`. No class is
+changed, other threads run the original, and closing the session restores every layer.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
@@ -21,8 +20,9 @@ from typing import Any
 import keras
 
 from .._keras import call_signature, get_keras_mask, get_stateless_scope, set_keras_mask
+from .._shadow import Shadows
 from ..backends import Recorder, Tensor, current
-from ..select import NOTHING, Selection, Tap, Tree
+from ..select import NOTHING, LayerNode, Selection, Tap, Tree
 from ._leaf import Leaf, path_text
 
 _open: ContextVar[tuple[Session, ...]] = ContextVar("gradwatch_sessions", default=())
@@ -31,29 +31,42 @@ _open: ContextVar[tuple[Session, ...]] = ContextVar("gradwatch_sessions", defaul
 
 @dataclass(slots=True)
 class Facts:
-    """What a session saw of the forward pass."""
+    """Facts that a session learns from a forward pass.
+
+    Attributes:
+        calls: Number of calls of each layer.
+        order: Addresses of the layers in the order of their first calls.
+        loops: RNN layers that were called. Their cells ran too, tapped or not.
+        hidden: Tapped layers whose tensors live inside a loop, a branch or a map.
+        not_float: The dtype of each tapped tensor that cannot have a gradient.
+        specs: Shape and dtype of each leaf.
+        raised_in: The innermost layer that raised.
+        in_target: The shapes that were passed to a target that raised.
+        ruled: Number of operations whose backward rule was replaced.
+    """
 
     calls: Counter[str] = field(default_factory=Counter)
     order: dict[str, None] = field(default_factory=dict)
-    """Addresses in the order in which the layers were first called."""
     loops: set[str] = field(default_factory=set)
-    """RNN layers that were called: their cells run inside, seen or not."""
     hidden: set[str] = field(default_factory=set)
-    """Tapped layers whose tensors live inside a loop, a branch or a map."""
     not_float: dict[Leaf, str] = field(default_factory=dict)
-    """Tapped tensors without a gradient of their own, and their dtype."""
     specs: dict[Leaf, tuple[tuple[int, ...], str]] = field(default_factory=dict)
-    """Shape and dtype of each leaf."""
     raised_in: str | None = None
-    """The innermost layer that raised."""
     in_target: str = ""
-    """The shapes that a target which raised was given."""
     ruled: int = 0
-    """How many operations got another backward rule."""
 
 
 class Session:
-    """Taps one forward pass."""
+    """Taps one forward pass.
+
+    Args:
+        tree: The addresses of the model.
+        selection: The weights and activations to mark for differentiation.
+        recorder: The backend's side of the pass.
+        reads: Activations that the target reads; they end up in `read`.
+        given: Tensors that replace the outputs of layers.
+        differentiate: False for a forward pass without marks.
+    """
 
     def __init__(
         self,
@@ -66,14 +79,11 @@ class Session:
         differentiate: bool = True,
     ) -> None:
         self.tree = tree
-        self.given = given or {}
-        """Tensors that take the place of what layers give."""
-        self.read: dict[Leaf, Tensor] = {}
-        """The tensors that the target reads, as they go on into the model."""
-        self.differentiate = differentiate
-        self.addresses = {id(n.layer): a for a, n in tree.layers.items()}
         self.recorder = recorder
         self.facts = Facts()
+        self.read: dict[Leaf, Tensor] = {}
+        self._given = given or {}
+        self._differentiate = differentiate
         self._taps = _by_position(selection)
         self._reads = _by_position(reads)
         self._per_call: dict[str, list[str]] = {}
@@ -84,54 +94,49 @@ class Session:
         self._depth: Counter[str] = Counter()
 
     def forget(self) -> None:
-        """Starts over: the next call of a layer is its first."""
+        """Starts over: the next call of a layer counts as its first."""
         self.facts = Facts()
         self.read.clear()
 
     @contextlib.contextmanager
     def open(self, *, alone: bool = True) -> Iterator[Session]:
-        """Shadows `call` on every layer of the model; restores it, whatever happens.
+        """Taps every layer of the model inside the block.
 
         Args:
-            alone: Whether sessions that are open already see nothing meanwhile; tapes
-                in tapes each see everything.
+            alone: Whether sessions that are already open are suspended meanwhile.
+                Nested tapes pass False, so that each of them sees every call.
         """
-        shadowed: list[_Shadow] = []
         token = _open.set((self,) if alone else (*_open.get(), self))
         try:
-            shadowed.extend(
-                _shadow(node.layer, method)
-                for node in self.tree.layers.values()
-                for method in ("call", "quantized_call")
-                if hasattr(node.layer, method)
-            )
-            yield self
+            with Shadows() as shadows:
+                for node in self.tree.layers.values():
+                    for method in ("call", "quantized_call"):
+                        if hasattr(node.layer, method):
+                            around = functools.partial(self._around, node)
+                            shadows.put(node.layer, method, around)
+                yield self
         finally:
             _open.reset(token)
-            for shadow in reversed(shadowed):
-                shadow.release()
 
-    def run(
-        self,
-        layer: Any,
-        address: str,
-        call: Callable[..., Any],
-        *args: Any,
-        **kwargs: Any,
+    def _around(
+        self, node: LayerNode, call: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> Any:
-        """Calls a layer, with the taps that are wanted on it."""
-        if self._depth[address]:  # `quantized_call` falling back on `call`
+        """Calls a layer, with the taps that were requested on it."""
+        address = node.address
+        # Symbolic calls infer shapes; `quantized_call` may fall back on `call`.
+        nested = self._depth[address] > 0
+        if self not in _open.get() or nested or _symbolic((args, kwargs)):
             return call(*args, **kwargs)
-        number = self._count(layer, address)
+        number = self._count(node.layer, address)
         probe = int(number == 0)
         self._depth[address] += 1
         self._probing += probe
         try:
             with self.recorder.place(address):
-                args, kwargs = self._tap_inputs(layer, address, number, args, kwargs)
+                args, kwargs = self._tap_inputs(node, number, args, kwargs)
                 with self._own_weights(address, number):
                     outputs = call(*args, **kwargs)
-                self.facts.raised_in = None  # what was raised inside was handled
+                self.facts.raised_in = None  # An error inside was handled.
                 return self._tap(address, "output", number, outputs)
         except Exception:
             if self.facts.raised_in is None:
@@ -142,13 +147,13 @@ class Session:
             self._probing -= probe
 
     def _count(self, layer: Any, address: str) -> int:
-        """Returns the number of this call; 0 for one whose result is thrown away."""
+        """Returns the number of this call; 0 if its result is discarded."""
         if self._probing:
             return 0
         parent = self.tree.layers[address].parent
         owner = self.tree.layers[parent].layer if parent else self.tree.model
         if isinstance(owner, keras.layers.StackedRNNCells) and not self._depth[parent]:
-            return 0  # Keras asks each stacked cell for the shape of its output first
+            return 0  # Keras first calls each stacked cell to learn its output shape.
         if address not in self._probed and _probes_its_cell(owner, layer):
             self._probed.add(address)
             return 0
@@ -156,19 +161,19 @@ class Session:
         self.facts.order.setdefault(address)
         if isinstance(layer, keras.layers.RNN):
             self.facts.loops.add(address)
-        # Each call of an RNN probes its cell anew.
+        # Every call of an RNN probes its cell again.
         self._probed -= {a for a in self._probed if a.rpartition("/")[0] == address}
         return self.facts.calls[address]
 
     # taps -----------------------------------------------------------------------------
 
     def _tap_inputs(
-        self, layer: Any, address: str, number: int, args: Any, kwargs: Any
+        self, node: LayerNode, number: int, args: Any, kwargs: Any
     ) -> tuple[Any, Any]:
-        position = (address, "input")
+        position = (node.address, "input")
         if not number or (position not in self._taps and position not in self._reads):
             return args, kwargs
-        named = _named_arguments(layer, args, kwargs)
+        named = _named_arguments(node.layer, args, kwargs)
         with_tensors = [
             name
             for name, value in named.items()
@@ -176,19 +181,12 @@ class Session:
             and any(self.recorder.is_dense(t) for t in keras.tree.flatten(value))
         ]
         single = len(with_tensors) == 1
-        tapped = {
-            name: self._tap(
-                address, "input", number, named[name], () if single else (name,)
-            )
-            for name in with_tensors
-        }
-        names = list(named)
-        args = tuple(
-            tapped.get(names[i], value) if i < len(names) else value
-            for i, value in enumerate(args)
-        )
-        kwargs = {name: tapped.get(name, value) for name, value in kwargs.items()}
-        return args, kwargs
+        for name in with_tensors:
+            prefix = () if single else (name,)
+            named[name] = self._tap(*position, number, named[name], prefix)
+        # Positional arguments come first in `named`, in their order.
+        args = tuple(named.values())[: len(args)]
+        return args, {name: named[name] for name in kwargs}
 
     def _tap(
         self, address: str, at: str, number: int, value: Any, prefix: Any = ()
@@ -204,8 +202,8 @@ class Session:
             leaf = Leaf("activation", address, at, number, path_text((*prefix, *path)))
             if keras.ops.is_tensor(tensor) and _means(taps, leaf):
                 tensor = self._mark(leaf, tensor)
-            # Read after it is marked: a gradient at the very tensor that the target
-            # reads passes through the mark.
+            # Mark before reading: a gradient at the tensor that the target reads must
+            # pass through the mark.
             if keras.ops.is_tensor(tensor) and _means(reads, leaf):
                 self._read(leaf, tensor)
             marked.append(tensor)
@@ -228,8 +226,8 @@ class Session:
             self.facts.hidden.add(leaf.address)
             return tensor
         mask = get_keras_mask(tensor)
-        marked = self.given.get(leaf, tensor)
-        if self.differentiate:
+        marked = self._given.get(leaf, tensor)
+        if self._differentiate:
             marked = self.recorder.mark(leaf, marked, keep=True)
         if mask is not None and marked is not tensor:
             set_keras_mask(marked, mask)
@@ -239,7 +237,7 @@ class Session:
 
     @contextlib.contextmanager
     def _own_weights(self, address: str, number: int) -> Iterator[None]:
-        """Gives each call of a layer its own copy of the layer's weights."""
+        """Uses a separate copy of the layer's weights for each of its calls."""
         names = self._per_call.get(address, ())
         scope = get_stateless_scope() if names else None
         if scope is None or not number:
@@ -255,11 +253,9 @@ class Session:
                 continue
             self.facts.specs[leaf] = (tuple(variable.shape), variable.dtype)
             before[id(variable)] = value
-            # A copy, so that torch does not take the parameter for the leaf.
-            own = keras.ops.copy(value)
-            scope.state_mapping[id(variable)] = self.recorder.mark(
-                leaf, own, keep=False
-            )
+            # A copy: torch would otherwise differentiate the parameter itself.
+            own = self.recorder.mark(leaf, keras.ops.copy(value), keep=False)
+            scope.state_mapping[id(variable)] = own
         try:
             yield
         finally:
@@ -275,60 +271,10 @@ def _by_position(selection: Selection) -> dict[tuple[str, str], list[Tap]]:
 
 
 def _means(taps: list[Tap], leaf: Leaf) -> bool:
-    """Whether one of the taps is on this call and this tensor of a layer."""
+    """Returns whether one of the taps selects this call and this tensor."""
     return any(
         tap.call in (None, leaf.call) and tap.path in ("", leaf.path) for tap in taps
     )
-
-
-class _Shadow:
-    """Stands in for a method of one layer while any session is open on it.
-
-    Sessions of several threads, or one inside another, share it; the last one to close
-    takes it away. Each call finds the sessions of its own thread.
-    """
-
-    def __init__(self, layer: Any, method: str) -> None:
-        self.layer = layer
-        self.method = method
-        self.had = layer.__dict__.get(method)
-        self.original = getattr(layer, method)
-        self.users = 0
-        # Keras reads the signature to say which arguments an error was raised with.
-        functools.update_wrapper(self, self.original, updated=())
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        call = self.original
-        if not _symbolic((args, kwargs)):
-            for session in reversed(_open.get()):
-                address = session.addresses.get(id(self.layer))
-                if address is not None:
-                    call = functools.partial(session.run, self.layer, address, call)
-        return call(*args, **kwargs)
-
-    def release(self) -> None:
-        with _shadowing:
-            self.users -= 1
-            if self.users:
-                return
-            if self.had is None:
-                self.layer.__dict__.pop(self.method, None)
-            else:
-                self.layer.__dict__[self.method] = self.had
-
-
-_shadowing = threading.Lock()
-
-
-def _shadow(layer: Any, method: str) -> _Shadow:
-    with _shadowing:
-        shadow = layer.__dict__.get(method)
-        if not isinstance(shadow, _Shadow):
-            shadow = _Shadow(layer, method)
-            # Not setattr: Keras and torch would look into it, and track it.
-            layer.__dict__[method] = shadow
-        shadow.users += 1
-        return shadow
 
 
 def _symbolic(structure: Any) -> bool:
@@ -338,9 +284,9 @@ def _symbolic(structure: Any) -> bool:
 
 
 def _named_arguments(layer: Any, args: Any, kwargs: Any) -> dict[str, Any]:
-    """Returns the arguments of a call by name, positional ones first."""
+    """Returns the arguments of a call by name, positional arguments first."""
     signature = call_signature(layer)
-    if signature is None:  # a plain operation
+    if signature is None:  # A plain operation.
         signature = inspect.signature(type(layer).call)
         signature = signature.replace(parameters=[*signature.parameters.values()][1:])
     names = [
@@ -353,6 +299,6 @@ def _named_arguments(layer: Any, args: Any, kwargs: Any) -> dict[str, Any]:
 
 
 def _probes_its_cell(owner: Any, layer: Any) -> bool:
-    """Whether this is the cell of a loop that calls it once to learn shapes."""
+    """Returns whether an RNN calls this cell once more, only to learn shapes."""
     is_cell = isinstance(owner, keras.layers.RNN) and owner.cell is layer
     return is_cell and not owner.unroll and current().PROBES_RNN_CELLS

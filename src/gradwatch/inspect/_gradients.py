@@ -1,24 +1,22 @@
-"""The verb: every gradient of a model, by name, in one pass."""
+"""`gradients`: every gradient of a model by name, in one pass."""
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Hashable
 from typing import Any
 
 import keras
 
-from ..engine import Engine
+from ..engine import Engine, engine_for
 from ..select import Wrt, require_model, selectors
 from ..targets import Target, as_target
 from ._result import Gradients
 
 
 class Inspector:
-    """Inspects one model many times: what a loop keeps.
+    """Inspects one model many times, for instance in a loop.
 
-    The pass is compiled on the first call with a shape and kept; later calls with the
-    same shapes run it as it is, on the weights of the moment.
+    The pass is compiled on the first call with each shape and kept; later calls with
+    the same shapes reuse it, with the current weights.
 
     Example:
     >>> import gradwatch as gw, keras, numpy as np
@@ -30,13 +28,13 @@ class Inspector:
     True
 
     Args:
-        model: A Keras model or layer; built on first use if need be.
+        model: A Keras model or layer; built on first use if necessary.
         wrt: What to differentiate with respect to: `weights(…)`, `activations(…)`,
             `inputs()`, or a list of these. Default: every trainable weight.
         target: What to differentiate. Default: the loss.
         loss: A loss to use instead of the compiled one.
-        training: The mode of the forward pass. Default: True for a loss, as in `fit`;
-            False for everything else.
+        training: The mode of the forward pass. Default: True for a loss, as in `fit`,
+            and False for all other targets.
         compiled: False runs operation by operation, with the same results.
     """
 
@@ -50,18 +48,17 @@ class Inspector:
         training: bool | None = None,
         compiled: bool = True,
     ) -> None:
-        selectors(wrt)
+        self._engine = Engine(selectors(wrt), training=training, compiled=compiled)
         require_model(model)
         self.model = model
         self.target = as_target(target, loss)
-        self._engine = Engine(wrt, training=training, compiled=compiled)
 
     def __repr__(self) -> str:
         return f"<Inspector of {self.model.name!r}: {self.target}>"
 
     @property
     def num_traces(self) -> int:
-        """How often the pass was traced so far; it grows with each new shape."""
+        """Number of times that the pass was traced; it grows with each new shape."""
         return self._engine.traces
 
     def __call__(self, x: Any, y: Any = None, *, target: Any = None) -> Gradients:
@@ -69,7 +66,7 @@ class Inspector:
 
         Args:
             x: One batch of inputs, as the model takes them.
-            y: Its labels, for a loss.
+            y: Labels of the batch, for a loss.
             target: Another target for this call. A new class index or new sample
                 weights need no new compilation.
         """
@@ -90,8 +87,8 @@ def gradients(  # noqa: PLR0913 - `loss=` is shorthand that uncompiled models ne
 ) -> Gradients:
     """Returns the gradient of a target with respect to anything in a model, by name.
 
-    One forward and one backward pass, whatever is asked; the model, its optimizer and
-    its random streams stay as they are.
+    Runs one forward and one backward pass, however much is requested. The model, its
+    optimizer and its random streams are not changed.
 
     Example:
     >>> import gradwatch as gw, keras, numpy as np
@@ -117,29 +114,30 @@ def gradients(  # noqa: PLR0913 - `loss=` is shorthand that uncompiled models ne
     ['hidden', 'inputs']
 
     Args:
-        model: A Keras model or layer; built on first use if need be.
+        model: A Keras model or layer; built on first use if necessary.
         x: One batch of inputs, as the model takes them.
-        y: Its labels, for a loss.
+        y: Labels of the batch, for a loss.
         wrt: What to differentiate with respect to: `weights(…)`, `activations(…)`,
             `inputs()`, or a list of these. Default: every trainable weight.
         target: What to differentiate: `class_score(i)`, `output(…)`,
             `mean_output()`, `loss(…)`, or a function of the outputs. Default: the
             compiled loss, exactly as `fit` computes it.
         loss: A loss to use instead of the compiled one.
-        training: The mode of the forward pass. Default: True for a loss, as in `fit`;
-            False for everything else. Moving averages and random streams stay as they
-            are either way, so dropout draws what the next training step would draw
-            (on torch: of `train_on_batch`; its `fit` first draws a number itself).
+        training: The mode of the forward pass. Default: True for a loss, as in `fit`,
+            and False for all other targets. Moving averages and random streams are
+            not changed in either mode, so dropout draws the mask of the next training
+            step (on torch, of `train_on_batch`; `fit` first draws a number itself).
         compiled: False runs operation by operation, with the same results.
 
     Returns:
-        The gradients by name. Names without one are in `.missing`, with the reason.
+        The gradients by name. `.missing` gives the reason for each missing one.
 
     Raises:
-        GradwatchError: When an argument cannot be used; the message says why.
+        GradwatchError: If an argument cannot be used; the message says why.
     """
     chosen = as_target(target, loss)
-    engine = _engine_for(model, wrt, training, compiled)
+    wrt = selectors(wrt)
+    engine = engine_for(model, wrt, training=training, compiled=compiled)
     return _inspect(engine, model, x, y, chosen)
 
 
@@ -153,18 +151,3 @@ def _inspect(engine: Engine, model: Any, x: Any, y: Any, target: Target) -> Grad
         data={"x": captured.x, "y": captured.y},
         weights=captured.weights,
     )
-
-
-# A call of `gradients` in a loop must not trace anew. The engines hang on the model by
-# a weak reference and go with it; they hold no reference back.
-_engines: weakref.WeakKeyDictionary[keras.Layer, dict[Hashable, Engine]] = (
-    weakref.WeakKeyDictionary()
-)
-
-
-def _engine_for(model: Any, wrt: Wrt, training: bool | None, compiled: bool) -> Engine:
-    fresh = Engine(wrt, training=training, compiled=compiled)
-    chosen = selectors(wrt)
-    require_model(model)
-    kept = _engines.setdefault(model, {})
-    return kept.setdefault((tuple(chosen), training, compiled), fresh)

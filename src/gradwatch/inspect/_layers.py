@@ -1,9 +1,9 @@
-"""The list of a model's addresses."""
+"""`layers`: the list of a model's addresses."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ class LayerInfo:
 
 
 class Layers(Sequence[str]):
-    """The addresses of a model's layers, in order; a table when printed.
+    """Addresses of a model's layers, in order; prints as a table.
 
     Example:
     >>> import gradwatch as gw, keras
@@ -45,16 +45,10 @@ class Layers(Sequence[str]):
         self._own = dict(own)
 
     def __getitem__(self, index: Any) -> Any:
-        found = self.infos[index]
-        if isinstance(found, LayerInfo):
-            return found.address
-        return [info.address for info in found]
+        return [info.address for info in self.infos][index]
 
     def __len__(self) -> int:
         return len(self.infos)
-
-    def __iter__(self) -> Iterator[str]:
-        return (info.address for info in self.infos)
 
     @property
     def weights(self) -> list[str]:
@@ -77,15 +71,14 @@ class Layers(Sequence[str]):
         if self._own:
             footer.append("Weights of the model itself: " + ", ".join(self._own) + ".")
         columns = ["address", "class", "weights", "params", "trainable"]
-        return plain_table(
-            columns, records, title=f"Layers of {self.name!r}", footer=footer
-        )
+        title = f"Layers of {self.name!r}"
+        return plain_table(columns, records, title=title, footer=footer)
 
     __repr__ = __str__
 
 
 def layers(model: keras.Layer) -> Layers:
-    """Lists the addresses of a model: every layer, at every depth, and its weights.
+    """Lists the addresses of a model: its layers at every depth, and their weights.
 
     Example:
     >>> import gradwatch as gw, keras
@@ -100,7 +93,7 @@ def layers(model: keras.Layer) -> Layers:
         model: A Keras model or layer.
 
     Returns:
-        The addresses as a sequence; print it for a table.
+        The addresses as a sequence, which prints as a table.
     """
     tree = walk(model)
     infos = []

@@ -1,4 +1,4 @@
-"""The result of inspecting: gradients by name."""
+"""`Gradients`: the result of an inspection, by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from .._errors import AddressError, GradwatchError, closest, counted, quoted
 from ..backends import Sparse, current
-from ..engine import Entry, Leaf, Reason
+from ..engine import Entry, Leaf, Reason, dense
 from ..show import plot_flow, table_html, table_rich, table_text
 from ..summarise import Row, summarise_array, summarise_rows
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Gradients(Mapping[str, Any]):
-    """Gradients by name: a mapping from address to tensor, and a table when printed.
+    """Gradients by name: a mapping from address to tensor that prints as a table.
 
     Example:
     >>> import gradwatch as gw, keras, numpy as np
@@ -32,9 +32,9 @@ class Gradients(Mapping[str, Any]):
     {}
 
     Attributes:
-        target: What was differentiated, in words.
-        value: Its value, a tensor.
-        outputs: The model's outputs in the same pass, by name.
+        target: Description of the target.
+        value: Value of the target, a tensor.
+        outputs: Outputs of the model in the same pass, by name.
     """
 
     def __init__(
@@ -57,15 +57,13 @@ class Gradients(Mapping[str, Any]):
     # by name --------------------------------------------------------------------------
 
     def __getitem__(self, name: str) -> Any:
-        """Returns a gradient by its address, or a unique last part of it; dense."""
+        """Returns the dense gradient at an address, or at a unique last part of one."""
         entry = self._entry(name)
         if entry.gradient is None:
             raise AddressError(
                 f"There is no gradient for {entry.name!r}. {entry.reason}"
             )
-        if isinstance(entry.gradient, Sparse):
-            return current().dense(entry.gradient)
-        return entry.gradient
+        return dense(entry.gradient)
 
     def __iter__(self) -> Iterator[str]:
         return (n for n, entry in self._entries.items() if entry.gradient is not None)
@@ -115,21 +113,20 @@ class Gradients(Mapping[str, Any]):
         )
 
     def _ending_in(self, name: str) -> list[str]:
-        """Names with this last part; a weight before its shares of single calls."""
+        """Returns the names with this last part; whole weights before their shares."""
         ends = [n for n in self._entries if n.endswith("/" + name)]
-        whole = [n for n in ends if not self._is_share(n)]
-        return whole or ends
-
-    def _is_share(self, name: str) -> bool:
-        leaf = self._entries[name].leaf
-        return leaf.kind == "weight" and leaf.call > 0
+        leaves = {n: self._entries[n].leaf for n in ends}
+        shares = {
+            n for n, leaf in leaves.items() if leaf.kind == "weight" and leaf.call
+        }
+        return [n for n in ends if n not in shares] or ends
 
     def _calls(self, name: str) -> list[str]:
-        """Names of the calls of one tensor: `conv@1`, `conv@2` for `conv`."""
+        """Returns the names of the calls of a layer: `conv@1`, `conv@2` for `conv`."""
         return self._alike(name, lambda leaf: leaf.name({}))
 
     def _parts(self, name: str) -> list[str]:
-        """Names of all tensors of one layer, or of one call of it."""
+        """Returns the names of all tensors of a layer, or of one call of it."""
         of_call = [
             n for n in self._entries if n.startswith((f"{name}[", f"{name}:input"))
         ]
@@ -146,7 +143,7 @@ class Gradients(Mapping[str, Any]):
 
     @property
     def missing(self) -> dict[str, Reason]:
-        """Why there is no gradient, for each name that has none."""
+        """The reason for each name that has no gradient."""
         return {n: e.reason for n, e in self._entries.items() if e.reason is not None}
 
     def activation(self, name: str) -> Any:
@@ -167,7 +164,7 @@ class Gradients(Mapping[str, Any]):
             return self[name]
         calls = [n for n in self._calls(str(name)) if n in self]
         if not calls:
-            return self[name]  # which says what there is
+            return self[name]  # Raises an error that lists the names.
         shapes = {tuple(self[n].shape) for n in calls}
         if len(shapes) > 1:
             raise GradwatchError(
@@ -180,26 +177,26 @@ class Gradients(Mapping[str, Any]):
         return total
 
     def is_sparse(self, name: str) -> bool:
-        """Tells whether the backend gave this gradient as rows, not as a whole."""
+        """Returns whether the backend computed only some rows of this gradient."""
         return isinstance(self._entry(name).gradient, Sparse)
 
     def sparse(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the rows of a gradient that are not zero: their indices and values.
+        """Returns the indices and values of the nonzero rows of a gradient.
 
-        Each index comes once, in order: rows that were looked up several times are
-        added up, on every backend.
+        Indices are sorted and unique on every backend: rows that were looked up
+        several times are summed.
         """
         self._require_values()
         gradient = self._entry(name).gradient
         if not isinstance(gradient, Sparse):
-            dense = _numpy(self[name])
-            if dense.ndim == 0:
+            array = _numpy(self[name])
+            if array.ndim == 0:
                 raise GradwatchError(
                     f"`name` must have rows. Received: {name!r}, a single number. "
                     f"`g[{name!r}]` is its gradient."
                 )
-            rows = np.flatnonzero(np.any(dense.reshape(len(dense), -1) != 0, axis=1))
-            return rows, dense[rows]
+            rows = np.flatnonzero(np.any(array.reshape(len(array), -1) != 0, axis=1))
+            return rows, array[rows]
         indices, values = _numpy(gradient.indices), _numpy(gradient.values)
         unique, inverse = np.unique(indices, return_inverse=True)
         added = np.zeros((len(unique), *values.shape[1:]), values.dtype)
@@ -209,7 +206,7 @@ class Gradients(Mapping[str, Any]):
     # further use ----------------------------------------------------------------------
 
     def summary(self) -> list[Row]:
-        """Returns a row of numbers for each name, missing ones included."""
+        """Returns one row of statistics per name, including missing gradients."""
         self._require_values()
         return [self._row(entry) for entry in self._entries.values()]
 
@@ -223,12 +220,12 @@ class Gradients(Mapping[str, Any]):
         return summarise_array(name, kind, _numpy(gradient))
 
     def to_numpy(self) -> dict[str, np.ndarray]:
-        """Returns the gradients as NumPy arrays, by name; missing ones left out."""
+        """Returns the gradients that exist as NumPy arrays, by name."""
         self._require_values()
         return {name: _numpy(self[name]) for name in self}
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns what `print` shows, as plain numbers and strings."""
+        """Returns the contents of the printed table as plain numbers and strings."""
         rows = [row.to_dict() for row in self.summary()]
         return {
             "target": self.target,
@@ -241,8 +238,8 @@ class Gradients(Mapping[str, Any]):
         """Draws the gradient flow along depth.
 
         Args:
-            ax: Axes to draw into; a new figure if left out.
-            theme: "light" or "dark": the page it is for.
+            ax: Axes to draw into. Default: a new figure.
+            theme: "light" or "dark", to match the page.
 
         Returns:
             The matplotlib figure. Needs `pip install "gradwatch[plot]"`.
@@ -275,7 +272,7 @@ class Gradients(Mapping[str, Any]):
         return f"Gradients of {self.target} = {_number(self.value):.6g}"
 
     def _footer(self, rows: Sequence[Row]) -> list[str]:
-        """Says what is not finite in data and weights, where rows show the effect."""
+        """Returns lines about non-finite data and weights, if a row or the value is."""
         if not any(row.nonfinite for row in rows) and np.isfinite(_number(self.value)):
             return []
         lines = []
@@ -297,7 +294,7 @@ class Gradients(Mapping[str, Any]):
     __repr__ = __str__
 
     def __rich__(self) -> Any:
-        """Shows colours when printed by rich."""
+        """Returns the table in colour, for `rich.print`."""
         rows = self.summary()
         return table_rich(rows, title=self._title(), footer=self._footer(rows))
 

@@ -1,10 +1,10 @@
-"""A tape for custom training loops, which knows names."""
+"""`Tape`: gradients by name in custom training loops."""
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import keras
@@ -21,13 +21,14 @@ from ..engine import (
     absent,
     entries,
     not_recorded,
-    note_place,
+    note_layer,
 )
 from ..select import (
     NOTHING,
     Activations,
     Inputs,
     Selection,
+    Selector,
     Tree,
     WeightNode,
     Weights,
@@ -41,13 +42,12 @@ from ._result import Gradients
 
 
 class Tape:
-    """Records a forward pass of your own, and gives gradients by name.
+    """Records a forward pass of a custom training loop, and gives gradients by name.
 
-    For custom training loops on TensorFlow and torch. It is a persistent tape: it may
-    be asked several times, for several targets; `tape.gradient(loss, variables)` and
-    `tape.watch(x)` work as those of `tf.GradientTape` do. What runs inside runs for
-    real: unlike `gradients`, it updates moving averages and seeds as the loop always
-    did.
+    Works on TensorFlow and torch. The tape is persistent: it can be queried several
+    times, for several targets. `tape.gradient(loss, variables)` and `tape.watch(x)`
+    work like those of `tf.GradientTape`. The block runs as it would without the tape:
+    unlike `gradients`, it updates moving averages and seeds.
 
     Example:
     >>> import gradwatch as gw, keras, numpy as np
@@ -63,8 +63,8 @@ class Tape:
     ['a/kernel', 'a/bias', 'a']
 
     Args:
-        model: The model whose weights and activations are named. None, when only
-            plain variables are asked for.
+        model: The model whose weights and activations are named. None if only plain
+            variables are requested.
         wrt: As in `gradients`. Default: every trainable weight.
 
     Raises:
@@ -87,9 +87,8 @@ class Tape:
                 "`gradwatch.Tape(model, wrt=…)`."
             )
         self._model = model
-        self._weights = [s for s in selectors(wrt) if isinstance(s, Weights)]
-        self._taps = [s for s in selectors(wrt) if isinstance(s, Activations)]
-        _refuse(wrt)
+        self._selectors = selectors(wrt)
+        _check_selectors(self._selectors)
         self._native: Any = None
         self._session: Session | None = None
         self._open = contextlib.ExitStack()
@@ -109,7 +108,8 @@ class Tape:
                 for node in self._known(tree).values():
                     if not node.trainable:
                         native.watch(node.variable)
-                session = Session(tree, self._tapped(tree), native.recorder)
+                taps = self._selected(tree, Activations)
+                session = Session(tree, taps, native.recorder)
                 stack.enter_context(session.open(alone=False))
                 self._session = session
             self._open = stack.pop_all()
@@ -121,26 +121,24 @@ class Tape:
         self._closed = True
         error = exception[1]
         if self._session is not None and isinstance(error, Exception):
-            note_place(error, self._session.tree, self._session.facts.raised_in)
+            note_layer(error, self._session.tree, self._session.facts.raised_in)
 
     def _known(self, tree: Tree) -> dict[str, WeightNode]:
-        """The weights there are so far: a model may be built inside the block."""
+        """Returns the weights that exist so far: the block may build the model."""
         try:
-            return self._chosen(tree).weights
+            return self._selected(tree, Weights).weights
         except AddressError:
             if is_built(tree.model):
                 raise
             return {}
 
-    def _chosen(self, tree: Tree) -> Selection:
-        unknown = not self._weights or not tree.weights
-        return NOTHING if unknown else resolve(self._weights, tree)
-
-    def _tapped(self, tree: Tree) -> Selection:
-        return resolve(self._taps, tree) if self._taps else NOTHING
+    def _selected(self, tree: Tree, kind: type[Weights | Activations]) -> Selection:
+        chosen = [s for s in self._selectors if isinstance(s, kind)]
+        unknown = not chosen or (kind is Weights and not tree.weights)
+        return NOTHING if unknown else resolve(chosen, tree)
 
     def watch(self, tensor: Any) -> None:
-        """Makes a plain tensor differentiable, as `tf.GradientTape.watch` does.
+        """Makes a plain tensor differentiable, like `tf.GradientTape.watch`.
 
         Args:
             tensor: A floating-point tensor or variable, or a structure of them.
@@ -155,7 +153,7 @@ class Tape:
             native.watch_tensor(_source("tensor", item))
 
     def gradient(self, target: Any, sources: Any, **options: Any) -> Any:
-        """Returns gradients in the structure of `sources`, as `tf.GradientTape` does.
+        """Returns gradients in the structure of `sources`, like `tf.GradientTape`.
 
         Args:
             target: A tensor computed inside the tape.
@@ -163,8 +161,8 @@ class Tape:
             **options: On TensorFlow, further arguments of `tf.GradientTape.gradient`.
         """
         native = self._entered()
-        found = native.native_gradient(target, keras.tree.flatten(sources), **options)
-        return keras.tree.pack_sequence_as(sources, found)
+        flat = native.native_gradient(target, keras.tree.flatten(sources), **options)
+        return keras.tree.pack_sequence_as(sources, flat)
 
     def gradients(
         self, target: Any, variables: Mapping[str, Any] | None = None
@@ -173,18 +171,18 @@ class Tape:
 
         Args:
             target: One number computed inside the tape, such as the loss.
-            variables: Plain variables or tensors by name; without them, what `wrt`
-                selected.
+            variables: Plain variables or tensors by name. Default: the selection of
+                `wrt`.
 
         Raises:
-            TargetError: When the target is not one number.
+            TargetError: If the target is not one number.
         """
         native = self._entered()
         _require_number(target)
         if variables is not None:
-            found = _plain(native, target, variables)
+            result = _plain(native, target, variables)
         elif self._session is not None:
-            found = self._named(native, target, self._session)
+            result = self._named(native, target, self._session)
         else:
             raise GradwatchError(
                 "`tape.gradients` must know what to name. Received: neither a model "
@@ -192,28 +190,20 @@ class Tape:
                 "`tape.gradients(target, {'w': w})`."
             )
         value = keras.ops.reshape(native.detached(target), ())
-        return Gradients(found, target="the target", value=value)
+        return Gradients(result, target="the target", value=value)
 
     def _named(self, native: Any, target: Any, session: Session) -> list[Entry]:
-        tree = walk(session.tree.model)  # again: the first call may have built it
-        weights = self._chosen(tree)
-        recorder = native.recorder
-        sources: dict[Leaf, Any] = {
-            Leaf("weight", name): node.variable
-            for name, node in weights.weights.items()
-        }
-        facts = session.facts
-        for leaf, variable in sources.items():
-            facts.specs[leaf] = (tuple(variable.shape), variable.dtype)
-        sources |= recorder.leaves
-        found = native.gradient(target, list(sources.values()))
-        gradients = dict(zip(sources, found, strict=True))
+        tree = walk(session.tree.model)  # The block may have built the model.
+        weights, taps = self._selected(tree, Weights), self._selected(tree, Activations)
+        recorder, facts = native.recorder, session.facts
+        sources = {Leaf("weight", n): w.variable for n, w in weights.weights.items()}
+        gradients = _differentiated(native, target, sources, facts, recorder.leaves)
         return [
             *entries(
                 facts, gradients, recorder.kept, lambda leaf: not_recorded(leaf, facts)
             ),
             *absent(weights, tree, facts),
-            *absent(self._tapped(tree), tree, facts),
+            *absent(taps, tree, facts),
         ]
 
     def _entered(self) -> Any:
@@ -226,8 +216,8 @@ class Tape:
         return self._native
 
 
-def _refuse(wrt: Wrt) -> None:
-    for selector in selectors(wrt):
+def _check_selectors(chosen: Iterable[Selector]) -> None:
+    for selector in chosen:
         if isinstance(selector, Inputs):
             raise GradwatchError(
                 "`wrt` of a `Tape` takes weights and activations. Received: "
@@ -271,19 +261,33 @@ def _plain(native: Any, target: Any, variables: Any) -> list[Entry]:
             "`tape.gradients(target, {'w': w})`, or `tape.gradient(target, [w])` for a "
             "list."
         )
+    sources = {
+        Leaf("weight", name): _source("variables", item)
+        for name, item in variables.items()
+    }
     facts = Facts()
-    sources = {name: _source("variables", item) for name, item in variables.items()}
-    leaves = [Leaf("weight", name) for name in sources]
-    for leaf, source in zip(leaves, sources.values(), strict=True):
-        dtype = keras.backend.standardize_dtype(source.dtype)
-        facts.specs[leaf] = (tuple(source.shape), dtype)
-    found = native.gradient(target, list(sources.values()))
-    gradients = dict(zip(leaves, found, strict=True))
+    gradients = _differentiated(native, target, sources, facts)
     return entries(facts, gradients, {}, lambda leaf: _unrelated(leaf.address))
 
 
+def _differentiated(
+    native: Any,
+    target: Any,
+    weights: Mapping[Leaf, Any],
+    facts: Facts,
+    taps: Mapping[Leaf, Any] | None = None,
+) -> dict[Leaf, Any]:
+    """Returns the gradients of weights and tapped tensors; notes the weights' specs."""
+    for leaf, weight in weights.items():
+        dtype = keras.backend.standardize_dtype(weight.dtype)
+        facts.specs[leaf] = (tuple(weight.shape), dtype)
+    sources = {**weights, **(taps or {})}
+    gradients = native.gradient(target, list(sources.values()))
+    return dict(zip(sources, gradients, strict=True))
+
+
 def _source(argument: str, item: Any) -> Any:
-    """Returns a variable's tensor, or the tensor; refuses what has no gradient."""
+    """Returns the tensor of a source; raises if it cannot have a gradient."""
     tensor = item.value if isinstance(item, keras.Variable) else item
     if not keras.ops.is_tensor(tensor) and not hasattr(tensor, "assign"):
         raise GradwatchError(

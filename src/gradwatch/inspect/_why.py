@@ -1,4 +1,4 @@
-"""Why is this gradient None?"""
+"""`why_none`: the reason for a missing gradient."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from .._errors import AddressError, closest, quoted
+from .._errors import AddressError, closest, quoted, told_as
 from ..engine import Engine, Reason
 from ..select import (
     Activations,
@@ -33,7 +33,7 @@ def why_none(
     loss: Any = None,
     training: bool | None = None,
 ) -> Reason:
-    """Says which link is cut between the target and a weight, activation or input.
+    """Finds the cut between the target and a weight, an activation or an input.
 
     Example:
     >>> import gradwatch as gw, keras, numpy as np
@@ -52,7 +52,7 @@ def why_none(
     Args:
         model: A Keras model or layer.
         x: One batch of inputs.
-        y: Its labels, for a loss.
+        y: Labels of the batch, for a loss.
         name: The address of a weight, a layer or an input; or a variable, a layer
             object or a selector.
         target: As in `gradients`.
@@ -60,18 +60,16 @@ def why_none(
         training: As in `gradients`.
 
     Returns:
-        The reason; its `cause` is `"none"` when there is a gradient after all.
+        The reason. Its `cause` is `"none"` if there is a gradient after all.
     """
     if isinstance(y, str) and not name:
         y, name = None, y
     chosen = as_target(target, loss)
     Engine(None, training=training, compiled=True).ready(model, x, y, chosen)
     tree = walk(model)
-    try:
+    with told_as("name", "wrt"):
         engine = Engine(_selector(name, tree), training=training, compiled=True)
         entries = engine.run(model, x, y, chosen).entries
-    except AddressError as error:
-        raise AddressError(str(error).replace("`wrt`", "`name`", 1)) from None
     for entry in entries:
         if entry.reason is not None:
             return entry.reason
@@ -81,7 +79,7 @@ def why_none(
         return Reason(
             "frozen",
             f"There is a gradient, but {quoted(frozen)} is not trainable, so `fit` "
-            "does not use it and `gradients` gives it only when asked for by name.",
+            "does not use it, and `gradients` returns it only if requested by name.",
             frozen[0],
         )
     return Reason("none", f"There is a gradient for {quoted(names)}: nothing is cut.")
@@ -94,10 +92,8 @@ def _selector(name: Any, tree: Tree) -> Weights | Activations | Inputs:
         return weights(name)
     if isinstance(name, keras.Operation):
         return activations(name)
-    if isinstance(name, str) and name:
-        found = _by_name(name, tree)
-        if found is not None:
-            return found
+    if isinstance(name, str) and name and (selector := _by_name(name, tree)):
+        return selector
     names = [*tree.weights, *tree.layers, "inputs"]
     near = closest(name, names) if isinstance(name, str) else []
     hint = f"Closest: {quoted(near)}." if near else f"It has {quoted(names, 4)}."

@@ -1,4 +1,4 @@
-"""What is wrong with a run, or with what is asked of it."""
+"""Errors of reading and exporting runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .._errors import GradwatchError
 
 
 class RunError(GradwatchError):
-    """A run cannot be read or exported; the message says what was found instead.
+    """A run cannot be read or exported; the message says what is there instead.
 
     Example:
     >>> from gradwatch.run import open_run
@@ -20,7 +20,7 @@ class RunError(GradwatchError):
 
 
 class MissingExtraError(RunError, ImportError):
-    """A library is needed that is not installed; the message names the extra."""
+    """A library is not installed; the message names the extra that brings it."""
 
 
 def missing(library: str, extra: str, purpose: str) -> MissingExtraError:

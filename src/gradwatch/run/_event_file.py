@@ -128,7 +128,7 @@ def unframe(stream: BinaryIO) -> Iterator[bytes]:
         if len(header) < _HEADER.size:
             raise TornError(last=True)
         length, crc = _HEADER.unpack(header)
-        if _masked_crc(header[:8]) != crc:  # before so many bytes are read
+        if _masked_crc(header[:8]) != crc:  # else `length` may be anything
             raise TornError(last=False)
         data, footer = stream.read(length), stream.read(_FOOTER.size)
         if len(footer) < _FOOTER.size:

@@ -31,7 +31,7 @@ class _File:
     """The state of reading one event file.
 
     Attributes:
-        offset: Offset of the next record.
+        offset: Offset of the next record; the end of a file that is damaged.
         damaged: True if nothing more can be read.
         ours: True if it holds anything of a run; other programs' files do not.
         start: A start of a session that counts once the file is known to be ours.
@@ -81,7 +81,7 @@ class Reader:
         self.directory = Path(directory)
         self.store = Store(window)
         self.deleted = False
-        self._window, self._hold = window, hold
+        self._hold = hold
         self._files: dict[Path, _File] = {}
         self._complete = False
 
@@ -91,33 +91,15 @@ class Reader:
         return any(file.ours for file in self._files.values())
 
     @property
-    def waiting(self) -> int:
-        """Number of bytes that were not read."""
-        sizes = _sizes(self.directory)
-        read = sum(self._files[path].offset for path in sizes if path in self._files)
-        damaged = sum(
-            sizes[path] - file.offset
-            for path, file in self._files.items()
-            if file.damaged and path in sizes
-        )
-        return sum(sizes.values()) - read - damaged
-
-    @property
-    def done(self) -> int:
-        """Number of bytes that were read."""
-        return sum(file.offset for file in self._files.values())
-
-    @property
     def share(self) -> float:
-        """Share of the bytes there are that has been read, 0 to 1."""
-        return 1.0 if self._complete else self.done / max(1, self.done + self.waiting)
+        """Share of the bytes in the files that has been read, 0 to 1."""
+        if self._complete:
+            return 1.0
+        read = sum(file.offset for file in self._files.values())
+        return min(1.0, read / max(1, sum(_sizes(self.directory).values())))
 
-    def again(self) -> Reader:
-        """Returns a reader of the same directory that has read nothing yet."""
-        return Reader(self.directory, window=self._window, hold=self._hold)
-
-    def lost(self) -> bool:
-        """Tells whether a file that was read is gone, or another one now."""
+    def _is_stale(self) -> bool:
+        """Returns whether a file that was read is gone, or shorter than before."""
         sizes = _sizes(self.directory)
         return any(
             sizes.get(path, -1) < file.offset for path, file in self._files.items()
@@ -130,7 +112,7 @@ class Reader:
         may be one that is being written: it is looked at again next time. Where a file
         that was read is gone or shorter now, the directory is read from the start.
         """
-        if self.lost():
+        if self._is_stale():
             self._files.clear()
             self.store.clear()
             self.deleted = True
@@ -166,6 +148,7 @@ class Reader:
                     file.ours |= _MARK in rest
                     if file.ours:
                         _warn_of_damage(path, file.offset, len(rest))
+                    file.offset += len(rest)
         return True
 
     def check(self) -> None:

@@ -43,10 +43,10 @@ def open_run(directory: str | os.PathLike[str]) -> Run:
     (('dense/kernel',), [0], [0.5])
 
     Args:
-        directory: What the monitor was given.
+        directory: The directory that the monitor was given.
 
     Raises:
-        RunError: If there is no run.
+        RunError: If there is no run in it.
     """
     # Histograms are held in memory: they can be read when the files are gone.
     reader = Reader(as_path(directory, "directory"), hold=True)
@@ -209,40 +209,33 @@ class Run:
         return self._find(name, ("value",))
 
     def _find(self, name: str, kinds: tuple[str, ...]) -> Series:
-        for kind in kinds:
-            if name in self.store.names(kind):
-                return self.store.series((kind, name))
-        keys = [(kind, n) for kind in kinds for n in self.store.names(kind)]
-        ends = [key for key in keys if key[1].endswith(f"/{name}")]
-        if len(ends) == 1:
-            return self.store.series(ends[0])
-        raise AddressError(self._unknown(name, [n for _, n in keys], kinds, ends))
-
-    def _unknown(
-        self,
-        name: object,
-        known: list[str],
-        kinds: tuple[str, ...],
-        ends: list[tuple[str, str]],
-    ) -> str:
-        if ends:
-            meant = quoted([n for _, n in ends])
-            return (
+        keys = [(kind, each) for kind in kinds for each in self.store.names(kind)]
+        exact = [key for key in keys if key[1] == name][:1]
+        matches = exact or [key for key in keys if key[1].endswith(f"/{name}")]
+        if len(matches) == 1:
+            return self.store.series(matches[0])
+        if matches:
+            names = quoted([each for _, each in matches])
+            raise AddressError(
                 "`name` must be an address, or a unique last part of one. Received: "
-                f"{name!r}, the last part of {len(ends)}: {meant}. Ask for one of them."
+                f"{name!r}, the last part of {len(matches)}: {names}. Ask for one of "
+                "them."
             )
+        raise AddressError(self._unknown(name, [each for _, each in keys], kinds))
+
+    def _unknown(self, name: object, known: list[str], kinds: tuple[str, ...]) -> str:
         what = "an activation" if kinds == ("value",) else "a weight or an activation"
-        near = closest(str(name), known)
-        hint = f" Closest: {quoted(near)}." if near else ""
-        other = ""
+        hint = ""
         if kinds == ("value",) and name in self:
-            other = f" Of {name!r} only the gradient was recorded: `run[{name!r}]`."
+            hint = f" Of {name!r} only the gradient was recorded: `run[{name!r}]`."
         elif name in self.activations:
-            other = f" Of {name!r} only the value was: `run.activation({name!r})`."
+            hint = f" Of {name!r} only the value was: `run.activation({name!r})`."
+        elif near := closest(str(name), known):
+            hint = f" Closest: {quoted(near)}."
         return (
             f"`name` must be {what} that was recorded. Received: {name!r}, none of the "
-            f"{counted(len(known), 'name')}.{other or hint} "
-            "`run.names` and `run.activations` list them all."
+            f"{counted(len(known), 'name')}.{hint} `run.names` and `run.activations` "
+            "list them all."
         )
 
     def __contains__(self, name: object) -> bool:
@@ -263,9 +256,9 @@ class Run:
         Steps that only accumulate gradients, or that loss scaling skipped, are no
         updates.
         """
-        found = self.totals
-        updates = (found.update.filled(1.0) != 0) & (found.skipped.filled(0.0) == 0)
-        clipped = found.clipped[updates].compressed()
+        totals = self.totals
+        updates = (totals.update.filled(1.0) != 0) & (totals.skipped.filled(0.0) == 0)
+        clipped = totals.clipped[updates].compressed()
         return float(np.mean(clipped != 0)) if len(clipped) else None
 
     @property
@@ -276,7 +269,7 @@ class Run:
 
     @property
     def overhead(self) -> dict[str, Any] | None:
-        """What watching cost, as the monitor noted it; `None` if it did not."""
+        """The cost of watching, as the monitor noted it; `None` if it did not."""
         return self.notes.get("overhead")
 
     def records(self) -> Iterator[Record]:
@@ -287,7 +280,7 @@ class Run:
         return self.store.records()
 
     def to_pandas(self) -> pd.DataFrame:
-        """Returns a table with a line for each step and name.
+        """Returns a table with a row for each step and name.
 
         What was not measured is `<NA>`; NaN was measured. Needs
         `pip install "gradwatch[pandas]"`.
@@ -297,9 +290,9 @@ class Run:
     def export(self, path: str | os.PathLike[str]) -> None:
         """Writes the run to a `.csv`, `.json` or `.parquet` file.
 
-        One line for each step and name. What was not measured is empty or null; JSON,
-        which knows no NaN, has the words "NaN", "Infinity" and "-Infinity", and also
-        holds totals, findings and notes. The file is there when it is complete.
+        One row for each step and name. What was not measured is empty or null; JSON,
+        which knows no NaN, has the strings "NaN", "Infinity" and "-Infinity", and also
+        holds totals, findings and notes. The file appears when it is complete.
 
         Args:
             path: The file. Parquet needs `pip install "gradwatch[pandas]"`.
@@ -321,7 +314,7 @@ class Run:
 
         Up to six names are drawn as lines, more as a heat map. Nothing is averaged:
         where there are more steps than room, the worst of them is drawn, and NaN, +∞
-        and −∞ have signs of their own. What the monitor found is marked.
+        and −∞ have signs of their own. The findings of the monitor are marked.
 
         Example:
         >>> from gradwatch.run import Layout, Record, RunWriter, open_run
@@ -342,9 +335,9 @@ class Run:
                 "nonfinite"; or, of the step as a whole, "global_norm", "loss",
                 "learning_rate" or "loss_scale".
             names: An address, a layer, a glob ("*/kernel"), a compiled regular
-                expression, or a list of these; everything if left out.
+                expression, or a list of these (default: everything).
             kind: "weight", "activation" (its gradient) or "value" (itself).
-            theme: "light" or "dark": the page it is for.
+            theme: "light" or "dark", to suit the page.
 
         Returns:
             The matplotlib figure, which `pyplot` does not know. Needs
@@ -367,10 +360,10 @@ class Run:
         """Draws the gradient flow along depth at a recorded step.
 
         Args:
-            step: The recorded step nearest to it is drawn, and the title says which
-                that is; the last one if left out.
+            step: A step (default: the last). The recorded step nearest to it is drawn;
+                the title names it.
             names: As `plot` takes them.
-            theme: "light" or "dark": the page it is for.
+            theme: "light" or "dark", to suit the page.
 
         Returns:
             The matplotlib figure, as of `Gradients.plot`.
@@ -383,14 +376,14 @@ class Run:
         return plot_run_flow(self, step, names, theme=theme)
 
     def plot_histogram(self, name: str, *, theme: ThemeName = "light") -> Figure:
-        """Draws how the elements of one weight's gradient lie, over the steps.
+        """Draws the distribution of one weight's gradient over the steps.
 
         The number line runs up, by powers of ten: negative elements below, positive
         ones above, exact zeros between them.
 
         Args:
             name: Its address, or a unique last part of it.
-            theme: "light" or "dark": the page it is for.
+            theme: "light" or "dark", to suit the page.
 
         Returns:
             The matplotlib figure.

@@ -1,4 +1,4 @@
-"""Other places where the numbers of a run may go: experiment trackers."""
+"""Sinks: experiment trackers that receive the numbers of a run as well."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._error import RunError, missing
 
 @runtime_checkable
 class Sink(Protocol):
-    """What takes numbers step by step. Any object with these three methods will do.
+    """An object that receives numbers step by step, through these three methods.
 
     Example:
     >>> class Printer:
@@ -30,27 +30,27 @@ class Sink(Protocol):
     """
 
     def start(self, info: dict[str, Any]) -> None:
-        """Begins, with facts of the run: the model, and what is watched."""
+        """Begins, with facts of the run: the model, and the watched variables."""
 
     def write(self, step: int, numbers: dict[str, float]) -> None:
-        """Takes the numbers of a step by name, such as `conv1/kernel/norm`."""
+        """Receives the numbers of a step by name, such as `conv1/kernel/norm`."""
 
     def close(self) -> None:
-        """Ends; nothing comes after it."""
+        """Ends; no call follows."""
 
 
 class Sinks:
     """Several sinks as one, whose failures do not end a training run.
 
-    A sink that raises is warned of once. It is asked again at the next step: what it
-    could not reach may be back by then.
+    A sink that raises gives one warning. It is called again at the next step: the
+    server that it could not reach may be back by then.
 
     Example:
     >>> group = Sinks([])
     >>> group.write(0, {"gradients/global_norm": 0.5})
 
     Args:
-        sinks: What to pass everything on to.
+        sinks: The sinks.
     """
 
     def __init__(self, sinks: Iterable[Sink] = ()) -> None:
@@ -95,6 +95,13 @@ class Sinks:
                     )
 
 
+def _not_started() -> RunError:
+    return RunError(
+        "`start` must come before `write`. Received: a step before any run. Look for "
+        "the error that `start` raised."
+    )
+
+
 class WandbSink:
     """Logs to Weights & Biases. Needs `pip install "gradwatch[wandb]"`.
 
@@ -107,7 +114,7 @@ class WandbSink:
     Args:
         run: A run that was begun already; it is left open at the end. By default one is
             begun when training starts, and finished with it.
-        **init: What `wandb.init` is given for a new run.
+        **init: Arguments of `wandb.init` for a new run.
     """
 
     def __init__(self, run: Any = None, **init: Any) -> None:
@@ -134,10 +141,7 @@ class WandbSink:
     def write(self, step: int, numbers: dict[str, float]) -> None:
         """Logs the numbers of a step."""
         if self._run is None:
-            raise RunError(
-                "`start` must come before `write`. Received: a step before any run. "
-                "Look for what `start` raised."
-            )
+            raise _not_started()
         for name in numbers.keys() - self._defined:
             self._run.define_metric(name, step_metric="gradwatch/step")
             self._defined.add(name)
@@ -162,12 +166,11 @@ class MlflowSink:
     Args:
         run_id: A run that was begun already; it is left open at the end. By default the
             active one, and where there is none a new one, ended with training.
-        tracking_uri: Where to log to; by default what MLflow is set to.
+        tracking_uri: The tracking server (default: the one MLflow is set to).
         experiment: The experiment of a new run, made if need be.
     """
 
-    # What one request may hold, by the rules of MLflow's server.
-    _MOST = 1000
+    _MOST = 1000  # metrics in one request, by the rules of MLflow's server
 
     def __init__(
         self,
@@ -202,17 +205,15 @@ class MlflowSink:
     def _experiment_id(self) -> str:
         if self._experiment is None:
             return "0"  # the one that always exists
-        found = self._client.get_experiment_by_name(self._experiment)
-        made = found.experiment_id if found is not None else None
-        return str(made or self._client.create_experiment(self._experiment))
+        known = self._client.get_experiment_by_name(self._experiment)
+        if known is not None:
+            return str(known.experiment_id)
+        return str(self._client.create_experiment(self._experiment))
 
     def write(self, step: int, numbers: dict[str, float]) -> None:
         """Logs the numbers of a step."""
         if self._client is None:
-            raise RunError(
-                "`start` must come before `write`. Received: a step before any run. "
-                "Look for what `start` raised."
-            )
+            raise _not_started()
         from mlflow.entities import Metric
 
         now = int(time.time() * 1000)
@@ -221,10 +222,11 @@ class MlflowSink:
             for name, number in numbers.items()
         ]
         for first in range(0, len(metrics), self._MOST):
-            part = metrics[first : first + self._MOST]
-            self._client.log_batch(self.run_id, metrics=part)
+            batch = metrics[first : first + self._MOST]
+            self._client.log_batch(self.run_id, metrics=batch)
 
     def _name(self, name: str) -> str:
+        """Returns the name in MLflow, which no other name has."""
         if name not in self._names:
             plain = key = re.sub(r"[^\w\-./ ]", "-", name, flags=re.ASCII).strip("-")
             number = 1

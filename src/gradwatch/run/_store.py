@@ -90,7 +90,7 @@ class Chunk:
 
     @property
     def measured(self) -> NDArray[np.bool_]:
-        """Which totals were measured, `[totals, steps]`."""
+        """True where a total was measured, `[totals, steps]`."""
         return ~is_blank(self.totals)
 
     def column(self, name: str) -> NDArray[np.float64]:

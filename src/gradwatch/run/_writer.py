@@ -1,20 +1,20 @@
 """Writing a run: records go to disk at once, and no trouble of the disk comes back.
 
-The worker thread of a monitor calls `write`, `finding` and `note`; the training thread
-calls `flush` and `close` when the worker is done, and `note` before it starts. A lock
-makes each of these one thing after the other. What one call does, in order:
+The worker thread of a monitor writes records and findings. The training thread notes
+facts, may add a finding of its own, and closes the writer when the worker is done. One
+lock serialises all of these calls. Each of them, in order:
 
-1. It looks whether the file can still be appended to, and else makes a new one (the
+1. Checks that the file can still be appended to, and otherwise makes a new one (the
    first time, after a fork, after the directory was deleted, after a torn write).
-2. It encodes the record. Metadata are added to tags that this file does not hold yet,
+2. Encodes the record. Metadata are added to tags that this file does not hold yet,
    and a start of a session where the run begins or goes back to an earlier step.
    Notes that wait are added to the same event.
-3. It appends all of that with one `write`. Only then is anything marked as written:
-   if the disk fails, the state is as before, and the next call tries the same again.
-4. If it failed, the record is dropped and counted, one warning is given, and for
+3. Appends all of that with one `write`. Only then is anything marked as written: if
+   the disk fails, metadata, start and notes go with the next record instead.
+4. If that failed, the record is dropped and counted, one warning is given, and for
    `_PATIENCE` seconds nothing is tried: a training must not wait for a dead disk. The
    gap is noted in the run itself when the disk is back.
-5. Scalars and histograms for TensorBoard's own tabs follow as events of their own, at
+5. Writes scalars and histograms for TensorBoard's own tabs as events of their own, at
    a modest rate. They are a repetition: losing one is not counted.
 """
 

@@ -1,4 +1,4 @@
-"""Patterns: from what a person writes to the addresses that are meant."""
+"""Patterns: names, globs and objects in, the addresses they match out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ a layer class, a layer object, a variable, or a list of these."""
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TheVariable:
-    """A variable as a pattern: Keras compares variables by value, this by identity."""
+    """A variable as a pattern, compared by identity; Keras compares by value."""
 
     variable: keras.Variable
 
@@ -38,10 +38,10 @@ class TheVariable:
 
 
 def as_pattern(pattern: Any, argument: str) -> Pattern:
-    """Returns a pattern that can be compared and kept: lists become tuples.
+    """Returns a pattern that can be compared and hashed: lists become tuples.
 
     Raises:
-        GradwatchError: When it is no pattern at all.
+        GradwatchError: If it is not a pattern.
     """
     if isinstance(pattern, list | tuple):
         if not pattern:
@@ -69,7 +69,7 @@ def as_pattern(pattern: Any, argument: str) -> Pattern:
 
 
 def described(value: object) -> str:
-    """Returns a short description of anything: no memory addresses, no contents."""
+    """Describes a value briefly, without memory addresses or contents."""
     shape = getattr(value, "shape", None)
     if shape is not None:
         return f"a {type(value).__name__} of shape {tuple(shape)}"
@@ -81,7 +81,7 @@ def described(value: object) -> str:
 
 
 def is_glob(pattern: str) -> bool:
-    """Only `*` and `?` are wild: `lstm[1]` is an address, not a character class."""
+    """Returns whether a pattern has wildcards; `lstm[1]` is an address, not a glob."""
     return "*" in pattern or "?" in pattern
 
 
@@ -90,23 +90,16 @@ def glob_regex(pattern: str) -> re.Pattern[str]:
     """Returns the regular expression of a glob.
 
     `*` and `?` stay within one part of an address, `**` crosses `/`. As in a
-    `.gitignore`, a glob may begin at any part: `conv*` finds `block/conv_1`.
+    `.gitignore` file, a glob may start at any part: `conv*` matches `block/conv_1`.
     """
-    out = []
-    position = 0
-    while position < len(pattern):
-        if pattern.startswith("**", position):
-            out.append(".*")
-            position += 2
-            continue
-        char = pattern[position]
-        out.append({"*": "[^/]*", "?": "[^/]"}.get(char) or re.escape(char))
-        position += 1
-    return re.compile("(?:.*/)?" + "".join(out))
+    wild = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
+    parts = re.split(r"(\*\*|\*|\?)", pattern)
+    regex = "".join(wild.get(part) or re.escape(part) for part in parts)
+    return re.compile("(?:.*/)?" + regex)
 
 
 def matching(pattern: str | re.Pattern[str], names: Sequence[str]) -> list[str]:
-    """Returns the names a glob, a regular expression or a last part stands for."""
+    """Returns the names that match a glob, a regular expression or a last part."""
     if isinstance(pattern, re.Pattern):
         return [name for name in names if pattern.search(name)]
     if pattern in names:
@@ -118,7 +111,7 @@ def matching(pattern: str | re.Pattern[str], names: Sequence[str]) -> list[str]:
 
 
 def by_index(index: int, names: Sequence[str], what: str) -> str:
-    """Returns the name at a position, which may count from the end."""
+    """Returns the name at an index; negative indices count from the end."""
     count = len(names)
     if not -count <= index < count:
         raise AddressError(
@@ -130,15 +123,15 @@ def by_index(index: int, names: Sequence[str], what: str) -> str:
 
 
 def layer_addresses(pattern: Pattern, tree: Tree) -> list[str]:
-    """Returns the layer addresses a pattern stands for, in the model's order.
+    """Returns the layer addresses that match a pattern, in the model's order.
 
     Raises:
-        AddressError: When nothing matches, or a short name fits several layers.
+        AddressError: If nothing matches, or a short name matches several layers.
     """
     names = list(tree.layers)
     if isinstance(pattern, tuple):
-        found = {a for item in pattern for a in layer_addresses(item, tree)}
-        return [name for name in names if name in found]
+        matches = {a for item in pattern for a in layer_addresses(item, tree)}
+        return [name for name in names if name in matches]
     if isinstance(pattern, int):
         return [by_index(pattern, names, "layer")]
     if isinstance(pattern, TheVariable):
@@ -154,9 +147,9 @@ def layer_addresses(pattern: Pattern, tree: Tree) -> list[str]:
 
 
 def _of_class(pattern: type, names: list[str], tree: Tree) -> list[str]:
-    found = [n for n in names if isinstance(tree.layers[n].layer, pattern)]
-    if found:
-        return found
+    matches = [n for n in names if isinstance(tree.layers[n].layer, pattern)]
+    if matches:
+        return matches
     if issubclass(pattern, keras.layers.InputLayer):
         raise AddressError(is_an_input(pattern.__name__, tree))
     kinds = sorted({type(node.layer).__name__ for node in tree.layers.values()})
@@ -168,19 +161,19 @@ def _of_class(pattern: type, names: list[str], tree: Tree) -> list[str]:
 
 
 def _by_name(pattern: str | re.Pattern[str], names: list[str], tree: Tree) -> list[str]:
-    found = with_aliases(pattern, names, tree.aliases)
+    matches = with_aliases(pattern, names, tree.aliases)
     exact = isinstance(pattern, str) and not is_glob(pattern)
-    if exact and len(found) > 1:
-        raise AddressError(ambiguous(str(pattern), found))
-    if not found:
+    if exact and len(matches) > 1:
+        raise AddressError(ambiguous(str(pattern), matches))
+    if not matches:
         raise AddressError(_no_such_layer(pattern, names, tree))
-    return found
+    return matches
 
 
 def with_aliases(
     pattern: str | re.Pattern[str], names: Sequence[str], aliases: Mapping[str, str]
 ) -> list[str]:
-    """Returns the names a pattern stands for, by any of their names, in order."""
+    """Returns the names that match a pattern, also by an alias, in order."""
     if isinstance(pattern, str) and pattern in names:
         return [pattern]
     hits = matching(pattern, [*names, *aliases])
@@ -209,7 +202,7 @@ def _of_object(layer: keras.Operation, tree: Tree) -> str:
 
 
 def is_an_input(name: str, tree: Tree) -> str:
-    """Returns the sentence for an input where a layer or weight is meant."""
+    """Returns the message for an input where a layer or weight is expected."""
     return (
         "`wrt` must name layers that compute something. Received: "
         f"{name!r}, which is an input of {tree.model.name!r}. "
@@ -217,12 +210,12 @@ def is_an_input(name: str, tree: Tree) -> str:
     )
 
 
-def ambiguous(pattern: str, found: Sequence[str]) -> str:
-    """Returns the sentence for a short name that fits several addresses."""
+def ambiguous(pattern: str, matches: Sequence[str]) -> str:
+    """Returns the message for a short name that matches several addresses."""
     return (
         "`wrt` must name one address, or be a glob to mean several. Received: "
-        f"{pattern!r}, which is the last part of {len(found)}: {quoted(found)}. Write "
-        f"one of these, or '**/{pattern}' for all of them."
+        f"{pattern!r}, which is the last part of {len(matches)}: {quoted(matches)}. "
+        f"Write one of these, or '**/{pattern}' for all of them."
     )
 
 
@@ -230,12 +223,11 @@ def _no_such_layer(pattern: str | re.Pattern[str], names: list[str], tree: Tree)
     if isinstance(pattern, str) and matching(pattern, sorted(tree.input_layers)):
         return is_an_input(pattern, tree)
     weights = matching(pattern, list(tree.weights))
-    hint = ""
+    text = unknown(pattern, names, "layer", (), tree)
     if weights:
-        hint = (
-            f" It is the weight {weights[0]!r}: use `gradwatch.weights({pattern!r})`."
-        )
-    return unknown(pattern, names, "layer", (), tree) + hint
+        text += f" It is the weight {weights[0]!r}: use "
+        text += f"`gradwatch.weights({pattern!r})`."
+    return text
 
 
 def unknown(
@@ -245,7 +237,7 @@ def unknown(
     also: Sequence[str],
     tree: Tree,
 ) -> str:
-    """Returns the sentence for a name that matches nothing; `also` would have done."""
+    """Returns the message for a name without a match; `also` has further candidates."""
     text = pattern if isinstance(pattern, str) else pattern.pattern
     near = closest(text.strip("*?.^$/"), [*names, *also])
     shown = f"Closest: {quoted(near)}." if near else f"It has {quoted(names, 4)}."

@@ -1,4 +1,4 @@
-"""From selectors to a selection: the very weights and taps that are asked for."""
+"""Resolves selectors against a model: the selected weights, taps and inputs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SUFFIX = re.compile(r"(?P<base>.+?)(?:@(?P<call>\d+))?(?P<path>(?:\[[^\[\]]+\])
 
 @dataclass(frozen=True, slots=True)
 class Tap:
-    """One place to tap: a layer, a side of it, and perhaps one call or one tensor."""
+    """A tap: the input or output of a layer, perhaps of one call or one tensor only."""
 
     address: str
     at: str
@@ -40,7 +40,7 @@ class Tap:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is asked for, resolved against one model."""
+    """Selectors, resolved against one model."""
 
     weights: dict[str, WeightNode]
     per_call: tuple[str, ...]
@@ -53,11 +53,11 @@ NOTHING = Selection({}, (), (), (), {})
 
 
 def resolve(wrt: Wrt, tree: Tree) -> Selection:
-    """Finds what `wrt` means in a model.
+    """Resolves `wrt` against the addresses of a model.
 
     Raises:
-        AddressError: When a pattern matches nothing or is ambiguous.
-        GradwatchError: When `wrt` holds something that is not a selector.
+        AddressError: If a pattern matches nothing or is ambiguous.
+        GradwatchError: If `wrt` holds something that is not a selector.
     """
     chosen: dict[str, WeightNode] = {}
     per_call: set[str] = set()
@@ -66,12 +66,12 @@ def resolve(wrt: Wrt, tree: Tree) -> Selection:
     wanted_inputs: list[Pattern] = []
     for selector in selectors(wrt):
         if isinstance(selector, Weights):
-            found = _weights(selector.pattern, tree)
+            matches = _weights(selector.pattern, tree)
             if selector.pattern is None:
-                frozen |= {n: w for n, w in found.items() if not w.trainable}
-                found = {n: w for n, w in found.items() if w.trainable}
-            chosen |= found
-            per_call |= set(found) if selector.per_call else set()
+                frozen |= {n: w for n, w in matches.items() if not w.trainable}
+                matches = {n: w for n, w in matches.items() if w.trainable}
+            chosen |= matches
+            per_call |= set(matches) if selector.per_call else set()
         elif isinstance(selector, Activations):
             taps |= dict.fromkeys(_taps(selector, tree))
         else:
@@ -135,10 +135,8 @@ def _weights(pattern: Pattern, tree: Tree) -> dict[str, WeightNode]:
     if pattern is None:
         return learnable
     if isinstance(pattern, tuple):
-        found: dict[str, WeightNode] = {}
-        for item in pattern:
-            found |= _weights(item, tree)
-        return found
+        parts = [_weights(item, tree) for item in pattern]
+        return {name: node for part in parts for name, node in part.items()}
     if isinstance(pattern, int):
         name = by_index(pattern, list(learnable), "weight")
         return {name: learnable[name]}
@@ -211,8 +209,8 @@ def _below(
 ) -> dict[str, WeightNode]:
     """Returns the weights of these layers and of all their sublayers.
 
-    A sublayer that is shared has its home elsewhere in the tree, so the layers are
-    walked, not their addresses.
+    The layers are asked, not the addresses: a shared sublayer may have its address
+    elsewhere in the tree.
     """
     inside: set[int] = set()
     addresses = list(addresses)
@@ -246,7 +244,7 @@ def _taps(selector: Activations, tree: Tree) -> list[Tap]:
 
 
 def split_suffix(pattern: Pattern, tree: Tree) -> tuple[Pattern, int | None, str]:
-    """Splits `conv@2[1]` into the layer, the call and the place in the structure."""
+    """Splits `conv@2[1]` into the layer, the call and the path in the structure."""
     if not isinstance(pattern, str) or matching(pattern, [*tree.layers, *tree.aliases]):
         return pattern, None, ""
     parts = _SUFFIX.fullmatch(pattern)
@@ -264,30 +262,30 @@ def split_suffix(pattern: Pattern, tree: Tree) -> tuple[Pattern, int | None, str
 def matching_inputs(
     patterns: Iterable[Pattern], names: list[str], alias: str | None = None
 ) -> list[str]:
-    """Returns the model inputs that the patterns ask for.
+    """Returns the model inputs that match the patterns.
 
     Names are `inputs` for a single tensor and `inputs[key]` for a structure; a pattern
     may also be the bare key.
 
     Args:
-        patterns: What was asked for; None means all.
+        patterns: The patterns; None matches all inputs.
         names: The names of the inputs.
         alias: Another name of a single input.
 
     Raises:
-        AddressError: When a pattern matches no input.
+        AddressError: If a pattern matches no input.
     """
-    found: set[str] = set()
+    matches: set[str] = set()
     keys = {re.sub(r"^inputs\[(.*)\]$", r"\1", name): name for name in names}
     if alias is not None and len(names) == 1:
         keys[alias] = names[0]
     for pattern in patterns:
         if pattern is None:
-            found |= set(names)
+            matches |= set(names)
         elif isinstance(pattern, tuple):
-            found |= set(matching_inputs(pattern, names, alias))
+            matches |= set(matching_inputs(pattern, names, alias))
         elif isinstance(pattern, int):
-            found.add(by_index(pattern, names, "input"))
+            matches.add(by_index(pattern, names, "input"))
         else:
             if isinstance(pattern, keras.layers.InputLayer):
                 pattern = pattern.name
@@ -302,5 +300,5 @@ def matching_inputs(
                     f"this call are {quoted(names)}. `gradwatch.inputs()` selects them "
                     "all."
                 )
-            found |= set(hits)
-    return [name for name in names if name in found]
+            matches |= set(hits)
+    return [name for name in names if name in matches]

@@ -1,4 +1,4 @@
-"""What a gradient is taken with respect to: weights, activations or inputs."""
+"""Selectors of weights, activations and inputs, for `wrt=`."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def weights(pattern: Pattern = None, *, per_call: bool = False) -> Weights:
         pattern: An address, a unique last part of one, a glob (`*` stays within one
             part of an address, `**` crosses `/`), a compiled regular expression, an
             index, a layer class, a layer object, a variable, or a list of these. A
-            layer stands for every weight below it. None: every trainable weight.
-            Frozen weights and moving averages are given only when asked for: frozen
-            ones by any pattern, moving averages by their full address.
-        per_call: Also give the share of each call of a layer that is called several
+            layer stands for all weights below it. None: every trainable weight.
+            Frozen weights and moving averages are included only on request: frozen
+            weights by any pattern, moving averages by their full address.
+        per_call: Also gives the share of each call of a layer that is called several
             times, as `conv@1/kernel`, `conv@2/kernel`; `conv/kernel` is their sum.
 
     Returns:
@@ -84,13 +84,13 @@ def activations(pattern: Pattern = None, *, at: str = "output") -> Activations:
             expression, an index, a layer class, a layer object, or a list of these;
             `conv@2` is the second call of a shared layer, `lstm[1]` one tensor of a
             structure. None: every layer.
-        at: `"output"` for what comes out of the layer, `"input"` for what goes in.
+        at: `"output"` or `"input"` of the layer.
 
     Returns:
         A selector for `wrt=`.
 
     Raises:
-        GradwatchError: When `at` is neither.
+        GradwatchError: If `at` is neither.
     """
     if at not in POSITIONS:
         raise GradwatchError(

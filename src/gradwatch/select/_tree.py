@@ -1,15 +1,15 @@
-"""The addresses of a model: which layers and weights it has, and what they are called.
+"""The addresses of a model's layers and weights.
 
-Neither `variable.name` nor `variable.path` nor `layer.name` is unique in Keras 3. An
-address is: the path of layer names below the model, with `#2` behind the second
-sibling of a name. It depends on nothing but the model, so it is the same on every
-backend.
+Neither `variable.name` nor `variable.path` nor `layer.name` is unique in Keras 3.
+Addresses are unique: an address is the path of layer names below the model, with `#2`
+after the name of a second sibling of the same name. It depends only on the model, so it
+is the same on every backend.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import keras
@@ -19,7 +19,7 @@ from .._keras import own_variables, sublayers
 
 
 def require_model(model: object) -> None:
-    """Raises when something is not a Keras 3 model or layer."""
+    """Raises if an object is not a Keras 3 model or layer."""
     if not isinstance(model, keras.Layer):
         what = f"an object of type {type(model).__module__}.{type(model).__name__}"
         if isinstance(model, type):
@@ -42,7 +42,10 @@ class LayerNode:
 
 @dataclass(frozen=True, slots=True)
 class WeightNode:
-    """A variable and its address. `learnable` tells kernels from moving averages."""
+    """A variable and its address.
+
+    `learnable` is True for weights such as kernels, and False for moving averages.
+    """
 
     address: str
     variable: keras.Variable
@@ -51,25 +54,32 @@ class WeightNode:
 
     @property
     def trainable(self) -> bool:
-        """Whether `fit` would change it now."""
+        """True if `fit` would change the weight now."""
         return self.learnable and bool(self.variable.trainable)
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Every address of one model, in depth-first order of creation."""
+    """All addresses of one model, in depth-first order of creation.
+
+    Attributes:
+        model: The model.
+        layers: Its layers by address.
+        weights: Its weights by address.
+        aliases: Other paths to layers that occur more than once.
+        weight_aliases: Other names of weights of shared layers, and of tied variables.
+        input_layers: Names of its `InputLayer`s, which have no address.
+    """
 
     model: keras.Layer
-    layers: dict[str, LayerNode]
-    weights: dict[str, WeightNode]
-    aliases: dict[str, str]
-    """Other paths to layers that hang in several places."""
-    weight_aliases: dict[str, str]
-    """Other names of weights: of shared layers, and of tied variables."""
-    input_layers: frozenset[str] = frozenset()
+    layers: dict[str, LayerNode] = field(default_factory=dict)
+    weights: dict[str, WeightNode] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
+    weight_aliases: dict[str, str] = field(default_factory=dict)
+    input_layers: set[str] = field(default_factory=set)
 
     def address_of(self, layer: object) -> str | None:
-        """Returns the address of a layer object, or None if it is not in here."""
+        """Returns the address of a layer object; None if the model does not have it."""
         for node in self.layers.values():
             if node.layer is layer:
                 return node.address
@@ -77,91 +87,65 @@ class Tree:
 
 
 def children(layer: Any) -> Iterator[keras.Operation]:
-    """Yields the direct sublayers of a layer, each once, inputs left out."""
+    """Yields the direct sublayers of a layer, each once, without input layers."""
     for child in sublayers(layer):
         if not isinstance(child, keras.layers.InputLayer):
             yield child
 
 
 def walk(model: keras.Layer) -> Tree:
-    """Finds the address of every layer and weight of a model.
+    """Finds the addresses of all layers and weights of a model.
 
-    A layer that hangs in several places is listed once, where it is first met; its
-    other paths, and those of all below it, are kept as aliases.
+    A layer that occurs more than once is listed where it is met first; its other
+    paths, and those of everything below it, become aliases.
     """
     require_model(model)
-    walker = _Walker()
-    walker.homes[id(model)] = ""
-    walker.visit(model, "")
-    for alias, home in list(walker.aliases.items()):
-        walker.alias_below(alias, home)
-    return Tree(
-        model,
-        walker.layers,
-        walker.weights,
-        walker.aliases,
-        walker.weight_aliases,
-        frozenset(walker.input_layers),
+    tree = Tree(model)
+    _visit(model, "", tree, {id(model): ""})
+    for alias, home in list(tree.aliases.items()):
+        _alias_below(alias, home, tree.aliases, tree.layers)
+        _alias_below(alias, home, tree.weight_aliases, tree.weights)
+    return tree
+
+
+def _visit(layer: Any, address: str, tree: Tree, seen: dict[int, str]) -> None:
+    """Adds a layer's own weights and its sublayers; `seen` maps ids to addresses."""
+    learnable, others = own_variables(layer)
+    own = [*learnable, *others]
+    for index, name in enumerate(_unique([variable.name for variable in own])):
+        full, variable = _join(address, name), own[index]
+        if id(variable) in seen:  # A tied variable is named by its first owner.
+            tree.weight_aliases[full] = seen[id(variable)]
+            continue
+        seen[id(variable)] = full
+        tree.weights[full] = WeightNode(full, variable, address, index < len(learnable))
+    tree.input_layers.update(
+        _join(address, item.name)
+        for item in sublayers(layer)
+        if isinstance(item, keras.layers.InputLayer)
     )
+    below = list(children(layer))
+    for child, name in zip(below, _unique([c.name for c in below]), strict=True):
+        full = _join(address, name)
+        if id(child) in seen:
+            tree.aliases[full] = seen[id(child)]
+            continue
+        seen[id(child)] = full
+        tree.layers[full] = LayerNode(full, child, address)
+        _visit(child, full, tree, seen)
 
 
-class _Walker:
-    """What one walk through a model collects."""
-
-    def __init__(self) -> None:
-        self.layers: dict[str, LayerNode] = {}
-        self.weights: dict[str, WeightNode] = {}
-        self.aliases: dict[str, str] = {}
-        self.weight_aliases: dict[str, str] = {}
-        self.homes: dict[int, str] = {}
-        self.variables: dict[int, str] = {}
-        self.input_layers: list[str] = []
-
-    def visit(self, layer: Any, address: str) -> None:
-        """Collects what is directly below a layer, then below its children."""
-        self._own_weights(layer, address)
-        self.input_layers += [
-            _join(address, item.name)
-            for item in sublayers(layer)
-            if isinstance(item, keras.layers.InputLayer)
-        ]
-        below = list(children(layer))
-        for child, name in zip(below, _unique([c.name for c in below]), strict=True):
-            full = _join(address, name)
-            if id(child) in self.homes:
-                self.aliases[full] = self.homes[id(child)]
-                continue
-            self.homes[id(child)] = full
-            self.layers[full] = LayerNode(full, child, address)
-            self.visit(child, full)
-
-    def _own_weights(self, layer: Any, address: str) -> None:
-        learnable, others = own_variables(layer)
-        own = [*learnable, *others]
-        names = _unique([variable.name for variable in own])
-        for position, (variable, name) in enumerate(zip(own, names, strict=True)):
-            full = _join(address, name)
-            if id(variable) in self.variables:  # tied: its first owner names it
-                self.weight_aliases[full] = self.variables[id(variable)]
-                continue
-            self.variables[id(variable)] = full
-            is_learnable = position < len(learnable)
-            self.weights[full] = WeightNode(full, variable, address, is_learnable)
-
-    def alias_below(self, alias: str, home: str) -> None:
-        """Gives everything below a shared layer its other name, too."""
-        inside = {a: a for a in self.layers} | self.aliases
-        for address, target in inside.items():
-            if address.startswith(home + "/"):
-                self.aliases.setdefault(alias + address[len(home) :], target)
-        weights = {a: a for a in self.weights} | self.weight_aliases
-        for address, target in weights.items():
-            if address.startswith(home + "/"):
-                self.weight_aliases.setdefault(alias + address[len(home) :], target)
+def _alias_below(
+    alias: str, home: str, aliases: dict[str, str], nodes: Iterable[str]
+) -> None:
+    """Adds the other names of everything below a shared layer."""
+    for address, target in ({a: a for a in nodes} | aliases).items():
+        if address.startswith(home + "/"):
+            aliases.setdefault(alias + address[len(home) :], target)
 
 
 def _unique(names: list[str]) -> list[str]:
-    """Numbers repeated names, `conv`, `conv#2`, around names that look like that."""
+    """Numbers repeated names as `conv`, `conv#2`, and avoids names already taken."""
     used: set[str] = set()
     unique = []
     for name in names:

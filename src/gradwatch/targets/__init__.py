@@ -1,4 +1,4 @@
-"""Targets: outputs in, the number to differentiate out."""
+"""Targets: model outputs in, the number to differentiate out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ._target import whole_index as whole_index
 
 
 def as_target(target: Any, loss_function: Any = None) -> Target:
-    """Returns the target that the arguments `target=` and `loss=` mean."""
+    """Returns the target for the arguments `target=` and `loss=`."""
     if loss_function is not None:
         if target is not None:
             raise TargetError(
@@ -44,7 +44,7 @@ def as_target(target: Any, loss_function: Any = None) -> Target:
             f"function `{target.__name__}` itself. Call it: "
             f"`gradwatch.{target.__name__}(…)`."
         )
-    if _is_loss(target):
+    if isinstance(target, keras.losses.Loss) or is_keras_loss(target):
         raise TargetError(
             "`target` must be a target or a function of the outputs. Received: a "
             "loss, a function of labels and outputs. Write `loss=…` instead of "
@@ -58,7 +58,3 @@ def as_target(target: Any, loss_function: Any = None) -> Target:
         "`gradwatch.class_score(i)`, for one output `gradwatch.output(…)`, for another "
         "loss `loss=…`."
     )
-
-
-def _is_loss(target: Any) -> bool:
-    return isinstance(target, keras.losses.Loss) or is_keras_loss(target)

@@ -26,7 +26,7 @@ from ._target import Setting, Target, Tensor, weakly
 
 @dataclass(frozen=True, eq=False)
 class Loss(Target):
-    """Made by `gradwatch.loss`."""
+    """The target that `gradwatch.loss` returns."""
 
     function: Any = None
     sample_weight: Any = None
@@ -49,20 +49,20 @@ class Loss(Target):
                 ) from None
 
     def key(self) -> Hashable:
-        """The loss function; weights are data."""
+        """Returns a key that identifies the loss function; weights are data."""
         function: Any = self.function
-        if keras.tree.is_nested(function):  # told apart by identity
+        if keras.tree.is_nested(function):  # Identified by `id`; see `kept`.
             function = id(function)
         elif callable(function):
             function = weakly(function)
         return ("loss", function, self.sample_weight is None, not self.class_weight)
 
     def kept(self) -> Any:
-        """A structure of losses."""
+        """Returns a structure of losses, which the key identifies by `id`."""
         return self.function if keras.tree.is_nested(self.function) else None
 
     def arrays(self, y: Any, batch_size: int) -> dict[str, Any]:
-        """The weight of each example."""
+        """Returns the weight of each example."""
         if self.class_weight is not None:
             if not isinstance(self.class_weight, Mapping):
                 raise TargetError(
@@ -98,10 +98,10 @@ class Loss(Target):
         return {"sample_weight": weights}
 
     def value(self, setting: Setting) -> Tensor:
-        """The compiled loss with regularisers, `add_loss` and weights."""
+        """Computes the loss with regularisers, `add_loss` and weights."""
         model: Any = setting.model
-        told = overrides_loss(model) or compiled_loss(model) is not None
-        if not told and not model.losses:
+        has_own = overrides_loss(model) or compiled_loss(model) is not None
+        if not has_own and not model.losses:
             raise TargetError(
                 "A loss must come from `model.compile`, `add_loss`, a regulariser or "
                 f"`compute_loss`. Received: {model.name!r}, which has none of these. "
@@ -140,10 +140,10 @@ def loss(
     sample_weight: Any = None,
     class_weight: Mapping[int, float] | None = None,
 ) -> Target:
-    """The loss: what `model.compile` was given, or another one.
+    """Returns the loss as a target: the one of `model.compile`, or another one.
 
-    It has everything in it that `fit` differentiates: regularisers, `add_loss`,
-    sample weights, class weights, loss weights, an overridden `compute_loss`.
+    It includes everything that `fit` differentiates: regularisers, `add_loss`, sample
+    weights, class weights, loss weights, an overridden `compute_loss`.
 
     Example:
     >>> import gradwatch as gw, keras, numpy as np
@@ -167,28 +167,27 @@ def loss(
 
 
 def has_loss(model: Any) -> bool:
-    """Whether the model can compute a loss without being told one."""
+    """Returns whether the model has a loss of its own."""
     return bool(getattr(model, "compiled", False)) or overrides_loss(model)
 
 
 def overrides_loss(model: Any) -> bool:
-    """Whether the model has its own `compute_loss`; what that needs, only it knows."""
+    """Returns whether the model overrides `compute_loss`."""
     return type(model).compute_loss is not keras.Model.compute_loss
 
 
 def needs_labels(model: Any, target: Target) -> bool:
-    """Whether the loss of this model looks at labels."""
-    if not isinstance(target, Loss):
+    """Returns whether the loss certainly needs labels.
+
+    An overridden `compute_loss` may do without them.
+    """
+    if not isinstance(target, Loss) or overrides_loss(model):
         return False
-    if overrides_loss(model):
-        return False
-    if target.function is not None:
-        return True
-    return compiled_loss(model) is not None
+    return target.function is not None or compiled_loss(model) is not None
 
 
 def num_losses(model: Any, target: Target) -> int | None:
-    """How many outputs have a loss, if each was given its own."""
+    """Returns the number of outputs with a loss; None if they share one."""
     function = target.function if isinstance(target, Loss) else None
     if function is None:
         function = given_loss(compiled_loss(model))
@@ -199,36 +198,36 @@ def num_losses(model: Any, target: Target) -> int | None:
 
 @contextlib.contextmanager
 def prepared_loss(model: Any, target: Target, y: Any, outputs: Any) -> Iterator[None]:
-    """Lends the model a built loss for the time of a pass, and takes it back.
+    """Replaces the model's loss by a built one inside the block.
 
-    A compiled loss that `fit` has not built yet would be built on first use, and for
-    several outputs that makes metrics: a trace left on the user's model.
+    A compiled loss that `fit` has not built yet would be built on first use, which for
+    several outputs creates metrics that would stay on the user's model.
 
     Args:
         model: The model.
         target: The target; nothing is done if it is not a loss.
-        y: The specifications of the labels.
-        outputs: A function that gives the specifications of the outputs.
+        y: Symbolic labels.
+        outputs: Function that returns the symbolic outputs.
     """
     if not isinstance(target, Loss):
         yield
         return
-    mine = compiled_loss(model)
-    lent = mine
+    own = compiled_loss(model)
+    built = own
     if target.function is not None:
         names = getattr(model, "output_names", None)
-        lent = CompileLoss(target.function, output_names=names)
-    elif mine is not None and not mine.built:
-        lent = CompileLoss(
-            given_loss(mine), given_loss_weights(mine), output_names=mine.output_names
+        built = CompileLoss(target.function, output_names=names)
+    elif own is not None and not own.built:
+        built = CompileLoss(
+            given_loss(own), given_loss_weights(own), output_names=own.output_names
         )
-    if lent is not None and not lent.built and keras.tree.is_nested(y):
-        compute_output_spec(lent, y, outputs())
-    if lent is mine:
+    if built is not None and not built.built and keras.tree.is_nested(y):
+        compute_output_spec(built, y, outputs())
+    if built is own:
         yield
         return
-    set_compiled_loss(model, lent)
+    set_compiled_loss(model, built)
     try:
         yield
     finally:
-        set_compiled_loss(model, mine)
+        set_compiled_loss(model, own)

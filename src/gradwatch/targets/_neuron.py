@@ -1,12 +1,10 @@
-"""One number that a layer gives, as a target."""
+"""One number in the output of a layer, as a target."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
-
-import keras
 
 from .._errors import TargetError, counted, told_as
 from ..select import Activations, activations
@@ -15,7 +13,7 @@ from ._target import Setting, Target, Tensor, in_full_precision, weakly, whole_i
 
 @dataclass(frozen=True, eq=False)
 class Neuron(Target):
-    """Made by `gradwatch.neuron`."""
+    """The target that `gradwatch.neuron` returns."""
 
     layer: Activations
     index: tuple[int, ...]
@@ -26,15 +24,11 @@ class Neuron(Target):
         return (self.layer,)
 
     def key(self) -> Hashable:
-        """Tells one neuron from another, without keeping a layer alive."""
+        """Returns a key that identifies the neuron, without keeping a layer alive."""
         return ("neuron", weakly(self.layer.pattern), self.layer.at, self.index)
 
-    def value(self, setting: Setting) -> Tensor:
-        """The sum over the examples of the neuron of each."""
-        return keras.ops.sum(self.scores(setting))
-
     def scores(self, setting: Setting) -> Tensor:
-        """The neuron of each example."""
+        """Computes the neuron of each example."""
         tensors = list(setting.read.values())
         if not tensors:
             raise TargetError(
@@ -68,9 +62,9 @@ class Neuron(Target):
             return
         last = ", ".join(str(size - 1) for size in inner)
         raise TargetError(
-            "`index` must be a place in what the layer gives, without the batch axis. "
-            f"Received: {self.index} for {self._where} of shape {shape}. Its last "
-            f"neuron is ({last})."
+            "`index` must be a position in the output of the layer, without the batch "
+            f"axis. Received: {self.index} for {self._where} of shape {shape}. Its "
+            f"last neuron is ({last})."
         )
 
     @property
@@ -85,10 +79,10 @@ class Neuron(Target):
 
 
 def neuron(layer: Any, index: int | tuple[int, ...]) -> Target:
-    """One number that a layer gives for each example, added up over the examples.
+    """Returns one number of a layer's output as a target, summed over the examples.
 
-    Whatever explains or differentiates a target does so for a neuron: `saliency` shows
-    what drives it, `integrated_gradients` what each input adds to it.
+    All functions that take a target take a neuron: `saliency` shows which inputs drive
+    it, `integrated_gradients` how much each input contributes to it.
 
     Example:
     >>> import gradwatch as gw, keras, numpy as np
@@ -100,18 +94,18 @@ def neuron(layer: Any, index: int | tuple[int, ...]) -> Target:
 
     Args:
         layer: The layer of the neuron: an address, or anything that `activations`
-            takes, also `activations(…, at="input")` itself. It must mean one tensor:
+            takes, including `activations(…, at="input")`. It must select one tensor:
             `conv@2` is the second call of a shared layer, `lstm[1]` one tensor of a
             structure.
-        index: The place of the neuron in what the layer gives: one number for each
+        index: Position of the neuron in the output of the layer: one number for each
             axis, without the batch axis.
 
     Returns:
         A target.
 
     Raises:
-        TargetError: When the index is not made of whole numbers. Whether it is inside
-            what the layer gives is checked when the model runs.
+        TargetError: If the index is not made of whole numbers. Its range is checked
+            when the model runs.
     """
     if layer is None:
         raise TargetError(

@@ -1,4 +1,4 @@
-"""Targets that are read off the outputs: class scores, single outputs, means."""
+"""Targets computed from the outputs: class scores, single outputs, means."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from ._target import (
     choose,
     in_full_precision,
     named_outputs,
-    one_number,
-    one_per_example,
+    per_example,
     require_float,
     weakly,
     whole_index,
@@ -27,17 +26,17 @@ from ._target import (
 
 @dataclass(frozen=True, eq=False)
 class ClassScore(Target):
-    """Made by `gradwatch.class_score`."""
+    """The target that `gradwatch.class_score` returns."""
 
     index: np.ndarray
     output: str | int | None = None
 
     def key(self) -> Hashable:
-        """The index is data: another class needs no new compilation."""
+        """Returns a key without the index: another class needs no compilation."""
         return ("class_score", self.output)
 
     def arrays(self, y: Any, batch_size: int) -> dict[str, Any]:
-        """One index per example."""
+        """Returns one index per example."""
         del y
         index = self.index
         if index.ndim == 0:
@@ -50,13 +49,13 @@ class ClassScore(Target):
         return {"index": index.astype("int32")}
 
     def check(self, outputs: Mapping[str, tuple[int, ...]]) -> None:
-        """The chosen output must be [batch, classes] with that class in it."""
+        """Raises unless the chosen output is [batch, classes] and has that class."""
         name = choose(list(outputs), self.output, "output")
         shape = outputs[name]
         if len(shape) != 2:
             raise TargetError(
                 "`class_score` needs an output of shape (batch, classes). Received: "
-                f"output {name!r} of shape {shape}. Pick the place first: "
+                f"output {name!r} of shape {shape}. Choose a position first: "
                 "`target=gradwatch.output(index=(…, class))` or "
                 "`target=lambda out: keras.ops.mean(out[..., class], axis=(1, …))`."
             )
@@ -69,19 +68,14 @@ class ClassScore(Target):
             )
 
     def for_rows(self, rows: np.ndarray) -> Target:
-        """Each row keeps the class of its example."""
+        """Returns a target in which each row keeps the class of its example."""
         if self.index.ndim == 0:
             return self
         return ClassScore(self.index[rows], self.output)
 
-    def value(self, setting: Setting) -> Tensor:
-        """The sum over the examples of the chosen score of each."""
-        return keras.ops.sum(self.scores(setting))
-
     def scores(self, setting: Setting) -> Tensor:
-        """The chosen score of each example."""
-        outputs = named_outputs(setting.model, setting.outputs)
-        scores = outputs[choose(list(outputs), self.output, "output")]
+        """Computes the chosen score of each example."""
+        scores = _output(setting, self.output, "output")
         require_float(scores, "The output of a `class_score`")
         if scores.shape[0] != setting.batch_size:
             raise TargetError(
@@ -91,8 +85,8 @@ class ClassScore(Target):
             )
         index = setting.arrays["index"]
         index = keras.ops.where(index < 0, index + scores.shape[1], index)
-        # A mask, not a gather: a gather's gradient is sparse on some backends and
-        # its out-of-range behaviour differs.
+        # A mask instead of a gather, whose gradient is sparse on some backends and
+        # whose out-of-range behaviour differs between them.
         mask = keras.ops.one_hot(index, scores.shape[1], dtype=scores.dtype)
         return keras.ops.sum(in_full_precision(scores * mask), axis=1)
 
@@ -104,17 +98,17 @@ class ClassScore(Target):
 
 @dataclass(frozen=True, eq=False)
 class Output(Target):
-    """Made by `gradwatch.output`."""
+    """The target that `gradwatch.output` returns."""
 
     which: str | int | None = None
     index: tuple[int, ...] = ()
 
     def key(self) -> Hashable:
-        """Tells one output or unit from another."""
+        """Returns a key that identifies one unit of one output."""
         return ("output", self.which, self.index)
 
     def check(self, outputs: Mapping[str, tuple[int, ...]]) -> None:
-        """The index must be inside the output."""
+        """Raises if the index is outside of the output."""
         name = choose(list(outputs), self.which, "which")
         inner = outputs[name][1:]
         fits = len(self.index) <= len(inner) and all(
@@ -122,31 +116,27 @@ class Output(Target):
         )
         if not fits:
             raise TargetError(
-                "`index` must be a place in the output, without the batch axis. "
+                "`index` must be a position in the output, without the batch axis. "
                 f"Received: {self.index} for output {name!r} of shape {outputs[name]}."
             )
 
     def value(self, setting: Setting) -> Tensor:
-        """The sum over the examples of the chosen number of each."""
-        return one_number(*self._chosen(setting))
+        """Computes the sum over the examples of the chosen number of each."""
+        return keras.ops.sum(self.scores(setting, or_one=True))
 
-    def scores(self, setting: Setting) -> Tensor:
-        """The chosen number of each example."""
-        return one_per_example(*self._chosen(setting))
-
-    def _chosen(self, setting: Setting) -> tuple[Tensor, int, str, str]:
-        outputs = named_outputs(setting.model, setting.outputs)
-        name = choose(list(outputs), self.which, "which")
-        value = outputs[name]
-        for place in self.index:
-            value = value[:, place]
+    def scores(self, setting: Setting, *, or_one: bool = False) -> Tensor:
+        """Computes the chosen number of each example."""
+        value = _output(setting, self.which, "which")
+        for position in self.index:
+            value = value[:, position]
         which = "" if self.which is None else f"{self.which!r}, "
         ways = (
             f"Take one unit with `gradwatch.output({which}index=…)`, a class with "
             "`gradwatch.class_score(i)`, the mean with `gradwatch.mean_output()`, or "
             "give a function of the outputs."
         )
-        return value, setting.batch_size, f"`output({which}…)`", ways
+        what = f"`output({which}…)`"
+        return per_example(value, setting.batch_size, what, ways, or_one=or_one)
 
     def __str__(self) -> str:
         parts = [] if self.which is None else [repr(self.which)]
@@ -156,26 +146,25 @@ class Output(Target):
 
 @dataclass(frozen=True, eq=False)
 class MeanOutput(Target):
-    """Made by `gradwatch.mean_output`."""
+    """The target that `gradwatch.mean_output` returns."""
 
     which: str | int | None = None
 
     def key(self) -> Hashable:
-        """Tells one output from another."""
+        """Returns a key that identifies the output."""
         return ("mean_output", self.which)
 
     def value(self, setting: Setting) -> Tensor:
-        """The mean of all numbers of the output."""
+        """Computes the mean of all numbers of the output."""
         return keras.ops.mean(self._chosen(setting))
 
     def scores(self, setting: Setting) -> Tensor:
-        """The mean of the numbers that the output has for each example."""
+        """Computes the mean of the output of each example."""
         chosen = self._chosen(setting)
         return keras.ops.mean(keras.ops.reshape(chosen, (chosen.shape[0], -1)), axis=1)
 
     def _chosen(self, setting: Setting) -> Tensor:
-        outputs = named_outputs(setting.model, setting.outputs)
-        chosen = outputs[choose(list(outputs), self.which, "which")]
+        chosen = _output(setting, self.which, "which")
         require_float(chosen, "The output of `mean_output`")
         return in_full_precision(chosen)
 
@@ -190,39 +179,45 @@ class Function(Target):
     function: Callable[[Any], Tensor]
 
     def key(self) -> Hashable:
-        """The function itself: another function is another pass."""
+        """Returns a key that identifies the function itself."""
         return ("function", weakly(self.function))
 
     def value(self, setting: Setting) -> Tensor:
-        """What the function gives, if that is one number."""
-        return one_number(
-            self.function(setting.outputs),
-            setting.batch_size,
-            "A target function",
+        """Computes the function, which must be one number or one per example."""
+        ways = (
             "Reduce it inside the function, for instance with `keras.ops.mean`, or "
-            "use `gradwatch.class_score(i)` or `gradwatch.mean_output()`.",
+            "use `gradwatch.class_score(i)` or `gradwatch.mean_output()`."
         )
+        return keras.ops.sum(self._checked(setting, ways, or_one=True))
 
     def scores(self, setting: Setting) -> Tensor:
-        """What the function gives, if that is one number per example."""
-        return one_per_example(
-            self.function(setting.outputs),
-            setting.batch_size,
-            "A target function",
+        """Computes the function, which must be one number per example."""
+        ways = (
             "Leave the batch axis alone: `lambda out: out[:, 3]`, or "
-            "`lambda out: keras.ops.mean(out, axis=(1, 2))`.",
+            "`lambda out: keras.ops.mean(out, axis=(1, 2))`."
         )
+        return self._checked(setting, ways, or_one=False)
+
+    def _checked(self, setting: Setting, ways: str, *, or_one: bool) -> Tensor:
+        value, size = self.function(setting.outputs), setting.batch_size
+        return per_example(value, size, "A target function", ways, or_one=or_one)
 
     def __str__(self) -> str:
         return f"the function {getattr(self.function, '__name__', repr(self.function))}"
 
 
-def class_score(index: Any, output: str | int | None = None) -> Target:
-    """The score of a class: one index for all examples, or one for each.
+def _output(setting: Setting, which: str | int | None, argument: str) -> Tensor:
+    """Returns the chosen output."""
+    outputs = named_outputs(setting.model, setting.outputs)
+    return outputs[choose(list(outputs), which, argument)]
 
-    It is read off the model's output as it is: logits if the model ends in logits,
-    probabilities if it ends in a softmax. The examples' scores are added up, so each
-    example's activations and inputs get the gradient of that example's own score.
+
+def class_score(index: Any, output: str | int | None = None) -> Target:
+    """Returns the score of a class as a target.
+
+    The score is an element of the model's output: a logit if the model ends in logits,
+    a probability if it ends in a softmax. The scores of the examples are summed, so the
+    activations and inputs of each example get the gradient of its own score.
 
     Example:
     >>> import gradwatch as gw, keras, numpy as np
@@ -234,7 +229,7 @@ def class_score(index: Any, output: str | int | None = None) -> Target:
 
     Args:
         index: The class, or one class per example (a list, an array, a tensor).
-        output: Which output of a model that has several, by name or position.
+        output: Output of a model that has several, by name or position.
 
     Returns:
         A target.
@@ -252,7 +247,9 @@ def class_score(index: Any, output: str | int | None = None) -> Target:
 
 
 def output(which: str | int | None = None, index: int | tuple[int, ...] = ()) -> Target:
-    """One output of the model, or one unit of it, added up over the examples.
+    """Returns an output of the model, or one unit of it, as a target.
+
+    It is summed over the examples.
 
     Example:
     >>> import gradwatch as gw, keras, numpy as np
@@ -262,9 +259,9 @@ def output(which: str | int | None = None, index: int | tuple[int, ...] = ()) ->
     3
 
     Args:
-        which: Which output of a model that has several, by name or position.
-        index: The unit, when the output has more than one number per example; the
-            batch axis is left out.
+        which: Output of a model that has several, by name or position.
+        index: The unit, if the output has more than one number per example; without
+            the batch axis.
 
     Returns:
         A target.
@@ -273,7 +270,7 @@ def output(which: str | int | None = None, index: int | tuple[int, ...] = ()) ->
 
 
 def mean_output(which: str | int | None = None) -> Target:
-    """The mean of everything the model puts out.
+    """Returns the mean of the model's output as a target.
 
     Example:
     >>> import gradwatch as gw, keras, numpy as np
@@ -283,7 +280,7 @@ def mean_output(which: str | int | None = None) -> Target:
     ['dense/kernel', 'dense/bias']
 
     Args:
-        which: Which output of a model that has several, by name or position.
+        which: Output of a model that has several, by name or position.
 
     Returns:
         A target.

@@ -1,4 +1,4 @@
-"""What a target is: outputs in, the one number to differentiate out."""
+"""The target: model outputs in, the number to differentiate out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ Tensor = Any
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Everything a target may look at: one forward pass of one model."""
+    """The data that a target may use: one forward pass of one model.
+
+    `read` has the activations that the target reads, in the order of computation.
+    """
 
     model: keras.Layer
     x: Any
@@ -31,11 +34,14 @@ class Setting:
     training: bool
     arrays: Mapping[str, Any] = field(default_factory=dict)
     read: Mapping[Any, Tensor] = field(default_factory=dict)
-    """The activations that the target reads, in the order in which they arose."""
 
 
 class Target(ABC):
-    """The number to differentiate: what `class_score`, `loss` and the others give.
+    """The number to differentiate; made by `class_score`, `loss` and the like.
+
+    Attributes:
+        uses_labels: Whether the target needs `y`.
+        training: The default mode of the forward pass.
 
     Example:
     >>> import gradwatch as gw
@@ -45,23 +51,22 @@ class Target(ABC):
 
     uses_labels: bool = False
     training: bool = False
-    """The mode of the forward pass unless the caller says otherwise."""
 
     @property
     def reads(self) -> tuple[Activations, ...]:
-        """The activations that the target is computed from, beside the outputs."""
+        """Activations that the target is computed from, beside the outputs."""
         return ()
 
     @abstractmethod
     def key(self) -> Hashable:
-        """Tells targets apart that need a compiled pass of their own."""
+        """Returns a key; targets of equal keys can share a compiled pass."""
 
     def kept(self) -> Any:
-        """What the key names by its identity, and so must outlive it."""
+        """Returns the objects that the key identifies by `id`, to keep them alive."""
         return None
 
     def arrays(self, y: Any, batch_size: int) -> dict[str, Any]:
-        """The part of the target that changes from call to call, as data."""
+        """Returns the part of the target that changes from call to call, as data."""
         del y, batch_size
         return {}
 
@@ -70,16 +75,20 @@ class Target(ABC):
         del outputs
 
     def for_rows(self, rows: np.ndarray) -> Target:
-        """The target of a batch made of these examples, some perhaps repeated."""
+        """Returns the target of a batch of these examples, some perhaps repeated."""
         del rows
         return self
 
-    @abstractmethod
     def value(self, setting: Setting) -> Tensor:
-        """The number, in `keras.ops`."""
+        """Computes the number to differentiate, by default the sum of the scores.
+
+        The sum over the examples gives each example its own gradient with respect to
+        its activations and inputs.
+        """
+        return keras.ops.sum(self.scores(setting))
 
     def scores(self, setting: Setting) -> Tensor:
-        """The number of each example by itself, in `keras.ops`."""
+        """Computes one number per example."""
         del setting
         raise TargetError(
             "An attribution needs a target that gives one number per example. "
@@ -93,12 +102,12 @@ class Target(ABC):
 
 
 def weakly(function: Any) -> Hashable:
-    """Returns a key for a function that does not keep it, nor what it holds, alive."""
+    """Returns a key for an object that does not keep it alive."""
     try:
         if hasattr(function, "__self__"):
             return weakref.WeakMethod(function)
         return weakref.ref(function)
-    except TypeError:  # built-in functions live for ever anyway
+    except TypeError:  # Built-in functions live forever anyway.
         return ("kept", function)
 
 
@@ -106,7 +115,7 @@ def whole_index(index: Any) -> tuple[int, ...]:
     """Returns an index as a tuple of whole numbers.
 
     Raises:
-        TargetError: When it is something else.
+        TargetError: If it is something else.
     """
     positions = index if isinstance(index, tuple | list) else (index,)
     try:
@@ -120,36 +129,25 @@ def whole_index(index: Any) -> tuple[int, ...]:
         ) from None
 
 
-def graph_output_names(model: Any) -> list[str] | None:
-    """Returns the names of the outputs of a functional or sequential model."""
-    graph = functional_of(model) or model
-    names = getattr(graph, "output_names", None)
-    return names if isinstance(names, list) else None
-
-
 def named_outputs(model: Any, outputs: Any) -> dict[str, Tensor]:
-    """Names each output tensor: its key, the name in the graph, or its position."""
-    names: Any = graph_output_names(model)
+    """Names each output tensor: by its key, its name in the graph, or its index."""
+    names: Any = getattr(functional_of(model) or model, "output_names", None)
+    names = names if isinstance(names, list) else []
     if not keras.tree.is_nested(outputs):
-        known = isinstance(names, list) and len(names) == 1
-        return {names[0] if known else "output": outputs}
+        return {names[0] if len(names) == 1 else "output": outputs}
     flat = keras.tree.flatten_with_path(outputs)
-    from_graph = isinstance(names, list) and not isinstance(outputs, dict)
-    if from_graph and len(names) == len(flat) == len(set(names)):
-        named = {n: t for n, (_, t) in zip(names, flat, strict=True)}
-        return {n: t for n, t in named.items() if keras.ops.is_tensor(t)}
-    return {
-        "/".join(str(p) for p in path): tensor
-        for path, tensor in flat
-        if keras.ops.is_tensor(tensor)
-    }
+    from_graph = len(names) == len(flat) == len(set(names))
+    if isinstance(outputs, dict) or not from_graph:
+        names = ["/".join(str(part) for part in path) for path, _ in flat]
+    named = {name: tensor for name, (_, tensor) in zip(names, flat, strict=True)}
+    return {n: tensor for n, tensor in named.items() if keras.ops.is_tensor(tensor)}
 
 
 def choose(names: Sequence[str], which: str | int | None, argument: str) -> str:
-    """Returns the name of the output that is meant.
+    """Returns the name of the chosen output.
 
     Raises:
-        TargetError: When there is no such output, or several and none is named.
+        TargetError: If there is no such output, or several and none is chosen.
     """
     names = list(names)
     if which is None:
@@ -171,44 +169,39 @@ def choose(names: Sequence[str], which: str | int | None, argument: str) -> str:
     )
 
 
-def one_number(value: Tensor, batch_size: int, what: str, ways: str) -> Tensor:
-    """Returns the scalar to differentiate: a scalar as it is, else a batch's sum.
+def per_example(
+    value: Tensor, batch_size: int, what: str, ways: str, *, or_one: bool = False
+) -> Tensor:
+    """Returns a value as a vector with one number per example.
 
-    The sum over examples gives each example its own gradient with respect to its
-    activations and inputs.
+    Args:
+        value: The value to check.
+        batch_size: Number of examples.
+        what: Subject of the error message.
+        ways: Last part of the error message.
+        or_one: Whether one number for the whole batch will do, too.
 
     Raises:
-        TargetError: When the value is not one number per call or per example.
+        TargetError: If the value has another shape.
     """
     require_float(value, what)
     shape = tuple(value.shape)
-    if shape in ((batch_size,), (batch_size, 1)) or int(np.prod(shape)) == 1:
-        return keras.ops.sum(in_full_precision(value))
-    raise TargetError(
-        f"{what} must be one number per call, or one per example. Received: shape "
-        f"{shape} for a batch of {batch_size}. {ways}"
-    )
-
-
-def one_per_example(value: Tensor, batch_size: int, what: str, ways: str) -> Tensor:
-    """Returns the numbers of the examples as a vector.
-
-    Raises:
-        TargetError: When the value is not one number per example.
-    """
-    require_float(value, what)
-    shape = tuple(value.shape)
-    single = batch_size == 1 and int(np.prod(shape)) == 1
+    single = int(np.prod(shape)) == 1 and (or_one or batch_size == 1)
     if shape in ((batch_size,), (batch_size, 1)) or single:
-        return keras.ops.reshape(in_full_precision(value), (batch_size,))
+        return keras.ops.reshape(in_full_precision(value), (-1,))
+    rule = (
+        "one number per call, or one per example"
+        if or_one
+        else "one number per example, to be attributed to each example's own numbers"
+    )
     raise TargetError(
-        f"{what} must be one number per example, to be attributed to each example's "
-        f"own numbers. Received: shape {shape} for a batch of {batch_size}. {ways}"
+        f"{what} must be {rule}. Received: shape {shape} for a batch of {batch_size}. "
+        f"{ways}"
     )
 
 
 def require_float(value: Any, what: str) -> None:
-    """Raises when something is not a tensor of floating-point numbers."""
+    """Raises if a value is not a floating-point tensor."""
     if not keras.ops.is_tensor(value):
         raise TargetError(
             f"{what} must give a tensor that depends on the outputs. Received: an "
@@ -224,6 +217,6 @@ def require_float(value: Any, what: str) -> None:
 
 
 def in_full_precision(value: Tensor) -> Tensor:
-    """Casts half-precision values up, so that a sum over a batch does not overflow."""
+    """Casts half precision to float32, so that sums over a batch do not overflow."""
     half = keras.backend.standardize_dtype(value.dtype) in ("float16", "bfloat16")
     return keras.ops.cast(value, "float32") if half else value

@@ -1,4 +1,4 @@
-"""Testing: a model with known gradients, and a trace detector."""
+"""Testing: a model with known gradients, and a check that a model is unchanged."""
 
 from ._known import Known as Known
 from ._known import known as known

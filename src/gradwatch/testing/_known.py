@@ -1,4 +1,4 @@
-"""A model whose gradients are known: derived by hand, computed in NumPy."""
+"""A model with known gradients: derived by hand, computed in NumPy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Known:
     Attributes:
         model: Two layers, `tanh(x A + a) B + b`, with mean squared error.
         x: One batch of inputs.
-        y: Its labels.
+        y: Labels of the batch.
         value: The loss.
         weights: The gradient of each weight.
         activations: The gradient of each layer's output.
@@ -45,15 +45,17 @@ def known(seed: int = 0) -> Known:
     True
 
     Args:
-        seed: Other weights and data for another seed.
+        seed: Seed of the weights and data.
 
     Returns:
-        The model and everything that is known about it.
+        The model, its data and its gradients.
     """
     rng = np.random.default_rng(seed)
     first, offset = rng.normal(size=(4, 5)), rng.normal(size=5)
     second, bias = rng.normal(size=(5, 2)), rng.normal(size=2)
-    x, y = _batch(4, seed), _batch(2, seed + 1)
+    # Three examples, the same on every machine.
+    x = np.random.default_rng(seed).normal(size=(3, 4))
+    y = np.random.default_rng(seed + 1).normal(size=(3, 2))
     model = keras.Sequential(
         [
             keras.Input((4,)),
@@ -67,19 +69,8 @@ def known(seed: int = 0) -> Known:
     return Known(model, x, y, **_chain_rule(x, y, first, offset, second, bias))
 
 
-def _batch(width: int, seed: int) -> np.ndarray:
-    """Returns three examples, the same on every machine."""
-    return np.random.default_rng(seed).normal(size=(3, width))
-
-
-def _chain_rule(
-    x: np.ndarray,
-    y: np.ndarray,
-    first: np.ndarray,
-    offset: np.ndarray,
-    second: np.ndarray,
-    bias: np.ndarray,
-) -> dict[str, Any]:
+def _chain_rule(x: np.ndarray, y: np.ndarray, *weights: np.ndarray) -> dict[str, Any]:
+    first, offset, second, bias = weights
     hidden = np.tanh(x @ first + offset)
     error = hidden @ second + bias - y
     at_head = 2 * error / error.size

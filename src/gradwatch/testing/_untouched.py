@@ -1,4 +1,4 @@
-"""A trace detector: all that looking at a model could change, before and after."""
+"""Compares a model, Keras and the random streams before and after a block."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ _OPENED = (
     keras.Loss,
     keras.random.SeedGenerator,
 )
-"""Objects that belong to a model: their attributes are compared one by one. Of all
-others it is compared whether they are still the same object."""
+"""Classes whose attributes are compared one by one; others are compared by identity."""
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _CLASSES = (keras.Operation, keras.Layer, keras.Model, keras.Sequential, keras.Variable)
@@ -29,11 +28,11 @@ _CLASSES = (keras.Operation, keras.Layer, keras.Model, keras.Sequential, keras.V
 
 @contextlib.contextmanager
 def assert_untouched(model: keras.Model) -> Iterator[None]:
-    """Asserts that a block leaves no trace on a model, on Keras or on random streams.
+    """Asserts that a block does not change a model, Keras or random streams.
 
-    Compared are: the value and the flags of every variable (weights, moving averages,
+    It compares the value and the flags of every variable (weights, moving averages,
     seeds, states, metrics, optimizer), every attribute of the model, its layers,
-    optimizer, losses and metrics (a method shadowed on an instance is one), the
+    optimizer, losses and metrics (including methods shadowed on an instance), the
     methods of their classes, Keras's global state and settings, and the random state
     of Python, NumPy and torch. It costs a copy of every variable.
 
@@ -46,11 +45,11 @@ def assert_untouched(model: keras.Model) -> Iterator[None]:
     AssertionError: `model...trainable` was True and is False.
 
     Args:
-        model: A built model; the first use of an unbuilt one does change it.
+        model: A built model; the first use of an unbuilt model does change it.
 
     Raises:
-        AssertionError: When something changed; the message names the first thing. Not
-            raised when the block itself raises: its own error goes on.
+        AssertionError: If something changed; the message names the first change. Not
+            raised if the block itself raises: its own error propagates.
     """
     before = _snapshot(model)
     yield
@@ -60,19 +59,21 @@ def assert_untouched(model: keras.Model) -> Iterator[None]:
 
 
 def _snapshot(model: keras.Model) -> dict[str, Any]:
-    """Returns everything to compare, by a path that people can read."""
-    seen = _Seen()
-    seen.look("model", model)
-    seen.classes(model)
+    """Returns everything to compare, by a readable path."""
+    snapshot = _Snapshot()
+    # First: Keras creates the dtype policy in its global state when it is read.
+    settings = _settings()
+    snapshot.add("model", model)
+    snapshot.add_classes(model)
     for name, state in global_settings().items():
-        seen.look(name, _set(state))
-    seen.look("keras.config", _settings())
-    seen.look("random streams", _random_streams())
-    return seen.facts
+        snapshot.add(name, _nonempty(state))
+    snapshot.add("keras.config", settings)
+    snapshot.add("random streams", _random_streams())
+    return snapshot.facts
 
 
 class _Same:
-    """Equal only to itself, and alive, so that its id is not used again."""
+    """Compares an object by identity, and keeps it alive: a freed id is reused."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -86,22 +87,21 @@ class _Same:
         return f"<{type(self.item).__name__} at {id(self.item):#x}>"
 
 
-class _Seen:
-    """Walks what belongs to a model, and notes each fact once."""
+class _Snapshot:
+    """Walks over the parts of a model, and adds each fact once."""
 
     def __init__(self) -> None:
         self.facts: dict[str, Any] = {}
-        # The objects too: the id of one that is gone would be used again.
+        # The objects are kept, too: the id of a freed one could be reused.
         self._known: dict[int, Any] = {}
 
-    def look(self, path: str, item: Any) -> None:
-        """Notes an object, and what belongs to it."""
+    def add(self, path: str, item: Any) -> None:
+        """Adds an object and its parts, depth first."""
         todo = [(path, item)]
         while todo:
-            where, what = todo.pop()
-            todo += reversed([*self._note(where, what)])
+            todo += reversed([*self._parts(*todo.pop())])
 
-    def _note(self, path: str, item: Any) -> Iterator[tuple[str, Any]]:
+    def _parts(self, path: str, item: Any) -> Iterator[tuple[str, Any]]:
         if isinstance(item, _PLAIN):
             self.facts[path] = item
             return
@@ -117,7 +117,7 @@ class _Seen:
         if isinstance(item, keras.Variable):
             self.facts.update(_of_variable(path, item))
         elif isinstance(item, _OPENED):
-            # Public attributes first: the path people know is the one that is named.
+            # Public attributes first, so that messages show the public path.
             for name in sorted(vars(item), key=lambda name: name.startswith("_")):
                 yield f"{path}.{name}", vars(item)[name]
         elif isinstance(item, Mapping):
@@ -125,30 +125,29 @@ class _Seen:
                 yield f"{path}[{key!r}]", value
         elif isinstance(item, list | tuple):
             self.facts[f"length of {path}"] = len(item)
-            for place, value in enumerate(item):
-                yield f"{path}[{place}]", value
+            for index, value in enumerate(item):
+                yield f"{path}[{index}]", value
         elif isinstance(item, set):
             self.facts[path] = {id(part) for part in item}
 
-    def classes(self, model: keras.Model) -> None:
-        """Notes the methods of Keras's classes and of those of the layers."""
-        found = {type(layer) for layer in all_layers(model)} | set(_CLASSES)
-        for cls in sorted(found, key=lambda c: (c.__module__, c.__qualname__)):
+    def add_classes(self, model: keras.Model) -> None:
+        """Adds the methods of Keras's classes and of the classes of the layers."""
+        classes = {type(layer) for layer in all_layers(model)} | set(_CLASSES)
+        for cls in sorted(classes, key=lambda c: (c.__module__, c.__qualname__)):
             for name, value in vars(cls).items():
                 if callable(value) or isinstance(value, property | classmethod):
-                    self.facts[f"{cls.__name__}.{name} ({cls.__module__})"] = _Same(
-                        value
-                    )
+                    path = f"{cls.__name__}.{name} ({cls.__module__})"
+                    self.facts[path] = _Same(value)
 
 
 def _of_variable(path: str, variable: keras.Variable) -> Iterator[tuple[str, Any]]:
-    value: Any = "no value"  # inside `fit`, JAX has it elsewhere
+    value: Any = "no value"  # Inside `fit`, JAX keeps it elsewhere.
     with contextlib.suppress(ValueError, AttributeError, TypeError):
         value = _array(np.asarray(keras.ops.convert_to_numpy(variable)))
     yield f"value of {path} ({variable.path})", value
     yield f"{path}.trainable", variable.trainable
     yield f"{path}.regularizer", _Same(variable.regularizer)
-    # torch only: whether it takes part in graphs, and what `backward` left on it.
+    # torch only: whether it is part of graphs, and what `backward` left on it.
     native = getattr(variable, "_value", None)
     yield f"{path}.value.requires_grad", getattr(native, "requires_grad", None)
     if getattr(native, "is_leaf", False):
@@ -159,12 +158,12 @@ def _of_variable(path: str, variable: keras.Variable) -> Iterator[tuple[str, Any
 
 
 def _array(value: np.ndarray) -> tuple[Any, ...]:
-    # Bytes: NaN is equal to itself, and 0.0 is not -0.0.
+    # As bytes, NaN is equal to itself, and 0.0 is not equal to -0.0.
     return (value.shape, str(value.dtype), value.tobytes())
 
 
-def _set(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Keras takes absent for empty: a scope that was left leaves None or a list."""
+def _nonempty(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Drops empty values: Keras does not distinguish them from absent ones."""
     return {
         name: value
         for name, value in state.items()
@@ -187,12 +186,12 @@ def _settings() -> dict[str, Any]:
 
 def _random_streams() -> dict[str, Any]:
     numpy_state: Any = np.random.get_state(legacy=False)
-    found = {"random": random.getstate(), "numpy": numpy_state["state"]}
+    streams = {"random": random.getstate(), "numpy": numpy_state["state"]}
     torch: Any = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "get_rng_state"):
-        found["torch"] = np.asarray(torch.get_rng_state())
-        found["torch gradients enabled"] = torch.is_grad_enabled()
-    return found
+        streams["torch"] = np.asarray(torch.get_rng_state())
+        streams["torch gradients enabled"] = torch.is_grad_enabled()
+    return streams
 
 
 def _first_difference(before: dict[str, Any], after: dict[str, Any]) -> str:

@@ -11,95 +11,89 @@ import numpy as np
 
 from ..._errors import GradwatchError, counted, told_as
 from .._result import Attribution
-from ._layout import attribution, columns
-from ._npz import NpzStore
-from ._parquet import ParquetStore
-from ._store import Store, Whole
+from ._export import export
+from ._layout import column_names, from_columns
+from ._store import Store
 from ._summary import summary
-from ._zarr import ZarrStore
-
-STORES: tuple[type[Store], ...] = (NpzStore, ZarrStore, ParquetStore)
 
 
 class AttributedDataset:
-    """What `attribute_dataset` wrote: as many attributions as the dataset has examples.
+    """The attributions of a dataset, as `attribute_dataset` wrote them.
 
-    Nothing is in memory but what is asked for.
+    Only what is asked for is in memory.
 
     Example:
     >>> import gradwatch as gw, keras, numpy as np
     >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
     >>> data = np.random.default_rng(0).normal(size=(10, 3))
     >>> made = gw.attribute.attribute_dataset(
-    ...     model, data, gw.class_score(1), to="why.npz", batch_size=4
+    ...     model, data, gw.class_score(1), to="why.zarr", batch_size=4
     ... )
-    >>> d = gw.attribute.AttributedDataset.open("why.npz")
+    >>> d = gw.attribute.AttributedDataset.open("why.zarr")
     >>> len(d), d.num_batches, d.values.shape, d[3].values.shape
     (10, 3, (10, 3), (1, 3))
     >>> [len(batch) for batch in d.batches()]
     [4, 4, 2]
     >>> d
-    <AttributedDataset of 10 examples: class_score(1) by integrated_gradients, why.npz>
+    <AttributedDataset of 10 examples: class_score(1) by integrated_gradients, why.zarr>
 
     Attributes:
-        path: The store.
-        complete: Whether it was finished. If not, it holds the batches done so far, and
+        path: The store, a Zarr group.
+        complete: True if it was finished. If not, it holds the batches done so far, and
             the same call of `attribute_dataset` goes on with it.
         method: The name of the method.
         target: What was explained, in words.
-        layer: The layer asked for, in words; None for the inputs of the model.
-        settings: What was used; where batches differ, of the first one.
+        layer: The layer attributed to, in words; None for the inputs of the model.
+        settings: Settings of the method; where batches differ, those of the first one.
     """
 
-    def __init__(self, path: Path, found: Whole) -> None:
-        words = found.head["words"]
-        self.path = path
-        self.complete = found.complete
-        self.method: str = words["method"]
-        self.target: str = words["target"]
-        self.layer: str | None = words["layer"]
-        self.settings: dict[str, Any] = words["settings"]
-        self._words = words
-        self._columns = found.columns
-        self._batches = found.batches
-        self._ends = np.cumsum([batch["rows"] for batch in found.batches])
+    def __init__(self, store: Store) -> None:
+        header = store.header
+        self.path = store.path
+        self.complete = store.complete
+        self.method: str = header["method"]
+        self.target: str = header["target"]
+        self.layer: str | None = header["layer"]
+        self.settings: dict[str, Any] = header["settings"][0]
+        self._header = header
+        self._columns = store.arrays()
+        self._batches = store.batches
+        self._ends = np.cumsum(store.batches[:, 0]).tolist()
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> AttributedDataset:
         """Opens a store, finished or not.
 
         Raises:
-            GradwatchError: When there is none.
+            GradwatchError: If there is none.
         """
-        store = store_at(path, "path")
         with told_as("path", "to"):
-            found = store.opened()
-        if found is None:
+            store = Store(store_path(path))
+        if not store.rows:
             raise GradwatchError(
                 "`path` must be a store that `attribute_dataset` wrote. Received: "
                 f"{os.fspath(path)!r}, where there is none."
             )
-        return cls(store.path, found)
+        return cls(store)
 
-    # what there is --------------------------------------------------------------------
+    # columns --------------------------------------------------------------------------
 
     @property
     def values(self) -> Any:
-        """All attributions: an array on disk, or a dict of them by name.
+        """All attributions: a Zarr array, or a dict of them by name.
 
-        A `.npz` store gives memory-mapped NumPy arrays, a `.zarr` store Zarr arrays;
-        all give NumPy arrays for `values[10:20]` and for `np.asarray(values)`.
+        `values[10:20]` and `np.asarray(values)` are NumPy arrays.
         """
         return self._part("values", "places")
 
     @property
     def activation(self) -> Any:
-        """What was attributed to, in the same form; None when it was not kept."""
+        """The tensors attributed to, in the same form; None if they were not kept."""
         return self._part("activation", "places")
 
     @property
     def inputs(self) -> Any:
-        """The inputs of the model, in the same form; None when they were not kept."""
+        """The inputs of the model, in the same form; None if they were not kept."""
         return self._part("inputs", "sources")
 
     @property
@@ -109,7 +103,7 @@ class AttributedDataset:
 
     @property
     def delta(self) -> Any:
-        """How far each example is from adding up; None where that is not known."""
+        """The error of completeness of each example; None where it is not defined."""
         return self._columns.get("delta")
 
     @property
@@ -120,31 +114,31 @@ class AttributedDataset:
     @property
     def names(self) -> list[str]:
         """The addresses of the tensors attributed to."""
-        return [place["name"] for place in self._words["places"]]
+        return [tensor["name"] for tensor in self._header["places"]]
 
     @property
     def num_batches(self) -> int:
-        """How many batches it was made of."""
+        """Number of batches it was made of."""
         return len(self._batches)
 
     @property
     def nonfinite(self) -> int:
-        """How many examples have a value that is not finite."""
-        return sum(batch["nonfinite"] for batch in self._batches)
+        """Number of examples with a value that is not finite."""
+        return int(self._batches[:, 2].sum())
 
     @property
     def nonfinite_batches(self) -> list[int]:
         """The numbers of the batches that such examples are in."""
-        return [n for n, batch in enumerate(self._batches) if batch["nonfinite"]]
+        return [int(number) for number in np.flatnonzero(self._batches[:, 2])]
 
     def _part(self, part: str, group: str) -> Any:
-        names = [place["name"] for place in self._words[group]]
-        keys = columns(part, names)
-        if keys[0] not in self._columns:
+        names = [tensor["name"] for tensor in self._header[group]]
+        columns = column_names(part, names)
+        if columns[0] not in self._columns:
             return None
-        if len(keys) == 1:
+        if len(columns) == 1:
             return self._columns[part]
-        return {n: self._columns[key] for n, key in zip(names, keys, strict=True)}
+        return {n: self._columns[c] for n, c in zip(names, columns, strict=True)}
 
     def __repr__(self) -> str:
         so_far = "" if self.complete else ", not complete"
@@ -153,7 +147,7 @@ class AttributedDataset:
             f"{self.method}, {self.path}{so_far}>"
         )
 
-    # some of it -----------------------------------------------------------------------
+    # rows -----------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return int(self._ends[-1])
@@ -173,16 +167,14 @@ class AttributedDataset:
         return self._rows([slice(n, n + 1) for n in numbers] or [slice(0, 0)])
 
     def __iter__(self) -> Iterator[Attribution]:
-        """Gives each example by itself, reading a batch at a time."""
+        """Yields each example by itself, reading a batch at a time."""
         for batch in self.batches():
             yield from (batch[number] for number in range(len(batch)))
 
     def batches(self) -> Iterator[Attribution]:
-        """Gives the batches as they were made, one after the other."""
-        start = 0
-        for stop in self._ends.tolist():
+        """Yields the batches as they were made, one after the other."""
+        for start, stop in zip([0, *self._ends], self._ends, strict=False):
             yield self._rows([slice(start, stop)])
-            start = stop
 
     def _chosen(self, mask: np.ndarray) -> list[int]:
         if mask.shape != (len(self),):
@@ -200,21 +192,18 @@ class AttributedDataset:
         return number % len(self)
 
     def _rows(self, slices: Sequence[slice]) -> Attribution:
-        arrays = {}
-        for name, column in self._columns.items():
-            parts = [np.array(column[rows]) for rows in slices]
-            arrays[name] = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        places = {self._batch(rows) for rows in slices}
-        settings = dict(self.settings)
-        if len(places) == 1:
-            settings |= self._batches[places.pop()].get("settings", {})
-        return attribution(self._words, arrays, settings)
+        columns = {
+            name: np.concatenate([np.asarray(column[rows]) for rows in slices])
+            for name, column in self._columns.items()
+        }
+        starts = [min(rows.start, len(self) - 1) for rows in slices]
+        batches = set(np.searchsorted(self._ends, starts, "right").tolist())
+        # Of examples from several batches, the settings of the first batch of all.
+        index = self._batches[batches.pop(), 3] if len(batches) == 1 else 0
+        settings = dict(self._header["settings"][int(index)])
+        return from_columns(self._header, columns, settings)
 
-    def _batch(self, rows: slice) -> int:
-        """Returns the number of the batch that these rows begin in."""
-        return min(
-            int(np.searchsorted(self._ends, rows.start, "right")), self.num_batches - 1
-        )
+    # all of it ------------------------------------------------------------------------
 
     def summary(self) -> dict[str, Any]:
         """Returns numbers about all examples; reads the store once, batch by batch.
@@ -223,30 +212,62 @@ class AttributedDataset:
         >>> import gradwatch as gw, keras, numpy as np
         >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Flatten()])
         >>> d = gw.attribute.attribute_dataset(
-        ...     model, np.eye(3), gw.class_score(1), to="why.npz"
+        ...     model, np.eye(3), gw.class_score(1), to="why.zarr"
         ... )
-        >>> found = d.summary()
-        >>> found["examples"], found["score"]["max"], found["values"]["inputs"]["max"]
-        (3, 1.0, 1.0)
+        >>> numbers = d.summary()
+        >>> numbers["examples"], numbers["score"]["max"]
+        (3, 1.0)
+        >>> numbers["values"]["inputs"]["max"]
+        1.0
         """
-        return summary(self)
+        return {
+            "examples": len(self),
+            "batches": self.num_batches,
+            "complete": self.complete,
+            "nonfinite": self.nonfinite,
+            **summary(self.batches()),
+        }
+
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Writes a copy for other tools, one batch in memory at a time.
+
+        Example:
+        >>> import gradwatch as gw, keras, numpy as np
+        >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Flatten()])
+        >>> d = gw.attribute.attribute_dataset(
+        ...     model, np.eye(3), gw.class_score(1), to="why.zarr"
+        ... )
+        >>> d.export("why.npz")
+        >>> np.load("why.npz")["values"].shape
+        (3, 3)
+
+        Args:
+            path: Ends in `.npz`, for `numpy.load`; or in `.parquet` (needs
+                `gradwatch[pandas]`): a row per example, a row group per batch, arrays
+                as lists whose shape is in the schema.
+
+        Raises:
+            GradwatchError: If the path ends in neither.
+        """
+        words = {name: self._header[name] for name in ("method", "target", "layer")}
+        words |= {"settings": self.settings, "complete": self.complete}
+        rows = self._batches[:, 0].tolist()
+        export(path, self._columns, self._ends, {**words, "batches": rows})
 
 
-def store_at(path: str | os.PathLike[str], argument: str) -> Store:
-    """Returns the store of the kind that the path says.
+def store_path(path: str | os.PathLike[str]) -> Path:
+    """Returns the path of a store.
 
     Raises:
-        GradwatchError: When it says none.
+        GradwatchError: If it does not end in `.zarr`.
     """
     if not isinstance(path, str | os.PathLike):
         raise GradwatchError(
-            f"`{argument}` must be a path that ends in .npz, .zarr or .parquet. "
-            f"Received: {path!r}."
+            f"`to` must be a path that ends in .zarr. Received: {path!r}."
         )
-    path = Path(path)
-    for kind in STORES:
-        if path.suffix.lower() == kind.suffix:
-            return kind(path)
-    raise GradwatchError(
-        f"`{argument}` must end in .npz, .zarr or .parquet. Received: {str(path)!r}."
-    )
+    if Path(path).suffix.lower() != ".zarr":
+        raise GradwatchError(
+            f"`to` must end in .zarr. Received: {os.fspath(path)!r}. The `export` "
+            "method of the result writes .npz and .parquet files."
+        )
+    return Path(path)

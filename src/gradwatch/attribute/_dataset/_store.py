@@ -1,136 +1,292 @@
-"""A store: where the attributions of a dataset end up, whole."""
+"""The Zarr group that holds the attributions of a dataset, while it grows and after.
+
+A group has one array per column (`values`, `score`, …) with one row per example, an
+array `batches` with one row per batch, and attributes that say what it is. Zarr writes
+each chunk and each piece of metadata to a new file and renames it, so none is torn.
+
+A batch is written in this order: its settings, if they are new; its rows of each
+column; its row of `batches`. Only the last write makes it count. Whatever ends the
+process before, the rows in the columns are beyond the end of `batches`, and the next
+call writes over them.
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
+import contextlib
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..._errors import GradwatchError
-from ._columns import Columns, Files
-from ._journal import Journal
+
+FORMAT = 1
+"""Version of the layout; grows when an older gradwatch could not read it."""
+
+KEY = "gradwatch"
+"""Name of the attribute that only gradwatch reads."""
+
+BATCHES = "batches"
+FIELDS = ("rows", "checksum", "nonfinite", "settings")
+"""Columns of `batches`; `settings` is an index into the list in the attributes."""
+
+CHUNK = 1024
+"""Number of batches in a chunk of `batches`."""
 
 
 class MissingExtraError(GradwatchError, ImportError):
     """A library is needed that is not installed; the message names the extra."""
 
 
-def missing(library: str, extra: str, suffix: str) -> MissingExtraError:
-    """Returns the error for an optional library that could not be imported."""
-    return MissingExtraError(
-        f"`to` must be of a kind whose library is installed. Received: a {suffix} "
-        f'store, which needs {library}. `pip install "gradwatch[{extra}]"` brings it; '
-        "a .npz store needs nothing."
+def require_zarr() -> Any:
+    """Returns the module.
+
+    Raises:
+        MissingExtraError: If it is not installed, or does not write atomically.
+    """
+    try:
+        import zarr
+    except ImportError:
+        version = "none is installed"
+    else:
+        version = zarr.__version__
+        if [int(part) for part in re.findall(r"\d+", version)] >= [3, 1, 3]:
+            return zarr
+    raise MissingExtraError(
+        "`attribute_dataset` needs zarr 3.1.3 or newer for its store. Received: "
+        f'{version}. `pip install "gradwatch[zarr]"` brings it.'
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """What a store holds, open for reading."""
+class Store:
+    """One store: what counts of it, and the ways to add to it.
 
-    head: Mapping[str, Any]
-    batches: list[dict[str, Any]]
-    columns: Mapping[str, Any]
-    """By name: something with a shape that gives rows as NumPy arrays."""
-    complete: bool = True
-    ended: bool = True
+    Attributes:
+        path: The directory of the group.
+        header: What the store says of itself: the key of the call, the names of the
+            columns and tensors, the settings, and whether the data had `ended`.
+        batches: One row of `FIELDS` for each batch that counts.
+        complete: True if the call that wrote it came to its end.
+    """
 
-
-class Store(ABC):
-    """One kind of file. Its journal says what is whole as long as it is written."""
-
-    suffix: str
-
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, write: bool = False) -> None:
         self.path = path
-        self.journal = Journal(path)
+        self.begun = False
+        """True if this object has created the group."""
+        self._lock: int | None = None
+        self._group: Any = None
+        self.forget()
+        if path.exists():
+            if write:
+                self._acquire()
+            try:
+                self._read("r+" if write else "r")
+            except BaseException:
+                self.close()
+                raise
 
-    @abstractmethod
-    def require(self) -> None:
-        """Raises when the library is not there."""
+    def forget(self) -> None:
+        """Counts no batch any more; what is on disk stays until the next one."""
+        self.header: dict[str, Any] = {}
+        self.batches = np.zeros((0, len(FIELDS)), "int64")
+        self.complete = False
 
-    @abstractmethod
-    def whole(self) -> Whole | None:
-        """Returns the finished store; None when there is none.
+    def _read(self, mode: Any) -> None:
+        group: Any = None
+        attributes: dict[str, Any] = {}
+        with contextlib.suppress(OSError, ValueError):
+            group = require_zarr().open_group(self.path, mode=mode)
+            attributes = dict(group.attrs)
+        if KEY not in attributes:
+            # An empty group, or an empty directory, was about to be filled.
+            files = (
+                {f.name for f in self.path.iterdir()} if self.path.is_dir() else {""}
+            )
+            if not attributes and files <= {"zarr.json"}:
+                return
+            raise GradwatchError(
+                "`to` must be a new path, or a store that `attribute_dataset` wrote. "
+                f"Received: {str(self.path)!r}, which holds something else. Give "
+                "another path."
+            )
+        header = attributes[KEY]
+        if header["format"] > FORMAT:
+            raise GradwatchError(
+                f"`to` must be a store of format {FORMAT} or older. Received: "
+                f"{str(self.path)!r} of format {header['format']}. A newer gradwatch "
+                "reads it."
+            )
+        self._group, self.header = group, header
+        self.complete = bool(attributes["complete"])
+        if BATCHES in group:
+            batches = np.asarray(group[BATCHES][:])
+            lengths = [group[n].shape[0] if n in group else 0 for n in self.columns]
+            # A row of zeros was made room for, but never written.
+            counts = (batches[:, 0] > 0) & (batches[:, 0].cumsum() <= min(lengths))
+            self.batches = batches[: int(np.cumprod(counts).sum())]
 
-        Raises:
-            GradwatchError: When something else is at that path.
-        """
+    # reading --------------------------------------------------------------------------
 
-    @abstractmethod
-    def columns(self) -> Columns:
-        """Returns where rows go until it is finished; the journal has a head."""
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return list(self.header.get("columns", ()))
 
-    @abstractmethod
-    def finish(self) -> None:
-        """Makes it whole, in one instant, of what the journal has."""
+    @property
+    def rows(self) -> int:
+        """Number of examples that count."""
+        return int(self.batches[:, 0].sum())
 
-    @abstractmethod
-    def discard(self) -> None:
-        """Deletes a finished store."""
+    @property
+    def ended(self) -> bool:
+        """True if the data had no more batches."""
+        return self.complete and bool(self.header["ended"])
 
-    def clear(self) -> None:
-        """Deletes what is there, finished or not.
+    def arrays(self) -> dict[str, Any]:
+        """Returns the columns, as far as they count, to be read where asked for."""
+        arrays = {name: self._group[name] for name in self.columns}
+        return {
+            name: array if array.shape[0] == self.rows else FirstRows(array, self.rows)
+            for name, array in arrays.items()
+        }
 
-        Raises:
-            GradwatchError: When another process writes to it.
-        """
-        if self.journal.exists:
-            self.journal.lock()
-        self.journal.remove()
+    # writing --------------------------------------------------------------------------
+
+    def begin(
+        self, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+    ) -> None:
+        """Deletes what is there, and creates the columns for arrays like these."""
         self.discard()
+        self.path.mkdir()
+        self._acquire()
+        self.begun = True
+        self.header = {"format": FORMAT, "ended": False, "columns": [*arrays], **header}
+        self._group = require_zarr().open_group(self.path, mode="a")
+        self._describe(complete=False)
+        for name, array in arrays.items():
+            axes = [f"{name}_{axis}" for axis in range(1, array.ndim)]
+            self._create(name, array.shape, array.dtype, ["example", *axes])
+        self._create(BATCHES, (CHUNK, len(FIELDS)), "int64", ["batch", "field"])
 
-    def words(self) -> dict[str, Any]:
-        """Returns what a finished store says of itself."""
-        journal = self.journal
-        return {**journal.head, "batches": journal.batches, "ended": journal.ended}
-
-    def opened(self) -> Whole | None:
-        """Returns what there is, finished or not; None when there is nothing."""
-        found = self.whole()
-        if found is not None or not self.journal.read():
-            return found
-        journal = self.journal
-        journal.fit(self.columns().whole())
-        if not journal.batches:
-            return None
-        columns = self.columns().read(journal.rows)
-        return Whole(
-            journal.head, journal.batches, columns, complete=False, ended=journal.ended
+    def _create(
+        self, name: str, chunks: tuple[int, ...], dtype: Any, axes: Sequence[str]
+    ) -> None:
+        shape = (0, *chunks[1:])
+        self._group.create_array(
+            name, shape=shape, chunks=chunks, dtype=dtype, dimension_names=axes
         )
 
+    def append(
+        self,
+        arrays: Mapping[str, np.ndarray],
+        *,
+        checksum: int,
+        nonfinite: int,
+        settings: dict[str, Any],
+    ) -> None:
+        """Adds one batch."""
+        known = self.header["settings"]
+        if settings not in known or self.complete:
+            known += [] if settings in known else [settings]
+            self._describe(complete=False)
+        for name in self.columns:
+            self._write(name, self.rows, arrays[name])
+        rows = len(arrays[self.columns[0]])
+        batch = np.array([[rows, checksum, nonfinite, known.index(settings)]], "int64")
+        self._write(BATCHES, len(self.batches), batch)
+        self.batches = np.concatenate([self.batches, batch])
 
-class JoinedStore(Store):
-    """A file that cannot grow: columns grow beside it and are joined in the end."""
+    def _write(self, name: str, start: int, rows: np.ndarray) -> None:
+        array, stop = self._group[name], start + len(rows)
+        array.resize((stop, *rows.shape[1:]))
+        array[start:stop] = rows
 
-    def columns(self) -> Files:
-        """Returns the files of the columns, in the directory of the journal."""
-        return Files(self.journal.directory, self.journal.kinds)
+    def check_shapes(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Raises if a batch does not fit those before it."""
+        for name in self.columns:
+            column, array = self._group[name], arrays.get(name)
+            wanted = f"shape {column.shape[1:]} of {column.dtype}"
+            now = (
+                "none" if array is None else f"shape {array.shape[1:]} of {array.dtype}"
+            )
+            if now != wanted:
+                raise GradwatchError(
+                    "`data` must give examples of one shape, so that the store can "
+                    f"hold them as one array. Received: batch {len(self.batches)}, "
+                    f"whose {name!r} are of {now}, where those before are of {wanted}. "
+                    "Pad them to one length, or write a store for each."
+                )
 
-    def finish(self) -> None:
-        """Writes the file beside, and puts it in its place when it is whole."""
-        draft = self.journal.directory / ("whole" + ".new")
-        try:
-            self.join(draft)
-            draft.replace(self.path)
-        finally:
-            draft.unlink(missing_ok=True)
-        self.journal.remove()
+    def finish(self, *, ended: bool) -> None:
+        """Marks the store as complete, and deletes what does not count."""
+        for name in self.columns:
+            array = self._group[name]
+            if array.shape[0] > self.rows:
+                array.resize((self.rows, *array.shape[1:]))
+        for file in self.path.rglob("*.partial"):  # left by a killed process
+            file.unlink()
+        self.header["ended"] = ended
+        self._describe(complete=True)
 
-    @abstractmethod
-    def join(self, draft: Path) -> None:
-        """Writes everything into one file, holding a part of it at a time."""
+    def _describe(self, *, complete: bool) -> None:
+        self.complete = complete
+        known = ("method", "target", "layer")
+        public = {name: self.header[name] for name in known}
+        public["settings"] = self.header["settings"][0]
+        self._group.attrs.put({**public, "complete": complete, KEY: self.header})
 
     def discard(self) -> None:
-        """Deletes the file."""
-        self.path.unlink(missing_ok=True)
+        """Deletes the store."""
+        if self.path.exists():
+            # Renamed first: a kill must not leave half a store under its name.
+            doomed = self.path.with_name(self.path.name + ".deleted")
+            shutil.rmtree(doomed, ignore_errors=True)
+            self.path.replace(doomed)
+            shutil.rmtree(doomed)
+        self.close()
+
+    # one writer at a time -------------------------------------------------------------
+
+    def _acquire(self) -> None:
+        with contextlib.suppress(ImportError):  # Windows has none.
+            import fcntl
+
+            self._lock = os.open(self.path, os.O_RDONLY)
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                self.close()
+                raise GradwatchError(
+                    "`to` must be a store that no other process is writing. Received: "
+                    f"{str(self.path)!r}, which is being written. Wait for the other "
+                    "one to end, or give another path."
+                ) from None
+
+    def close(self) -> None:
+        """Lets others write."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
 
-def not_ours(path: Path) -> GradwatchError:
-    """Returns the error for a path where something else is."""
-    return GradwatchError(
-        "`to` must be a new path, or a store that `attribute_dataset` wrote. Received: "
-        f"{str(path)!r}, which holds something else. Give another path."
-    )
+class FirstRows:
+    """The first rows of a Zarr array, where the others do not count."""
+
+    def __init__(self, array: Any, rows: int) -> None:
+        self._array = array
+        self.shape, self.dtype = (rows, *array.shape[1:]), array.dtype
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        start, stop, step = rows.indices(len(self))
+        return np.asarray(self._array[start : max(stop, start) : step])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        del copy  # It is always a new one.
+        return np.asarray(self[:], dtype)

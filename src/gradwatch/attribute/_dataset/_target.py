@@ -1,4 +1,4 @@
-"""What is explained, for each batch of a dataset."""
+"""The target of each batch of a dataset."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._errors import TargetError
 from ...targets import Target, class_score
-from ._data import Batch
+from ._batches import Batch
 
 LABEL = "label"
 
@@ -48,7 +48,7 @@ def target_of(target: Any, batch: Batch, start: int) -> Any:
 
 
 def _takes_a_batch(target: Any) -> bool:
-    """Whether it is a function of `(x, y)`; one of the outputs has one argument."""
+    """Returns whether it is a function of `(x, y)`, and not of the outputs."""
     if not callable(target):
         return False
     try:

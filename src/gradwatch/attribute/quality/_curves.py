@@ -10,11 +10,11 @@ from .._axes import channel_axis
 from .._baselines import Baseline, baselines
 from .._checked import require_count, require_seed
 from .._problem import Problem
+from .._progress import progress_bar
 from .._result import Attribution
 from ._asked import asked, scores_at
 from ._curve import Curve
 from ._orders import ground, is_map, ranks
-from ._progress import bar
 
 
 def deletion(  # noqa: PLR0913 - what is removed, how finely, against what
@@ -160,7 +160,7 @@ class _Measured:
             ]
 
         total = len(asks) * len(starts)
-        with bar(self.what, total, self.progress) as tick:
+        with progress_bar(self.what, total, self.progress) as tick:
             found = scores_at(problem, total, point, tick)
         found = found.reshape(len(starts), len(asks), -1).mean(axis=0)
         curves = np.zeros((len(lines), problem.size, steps + 1))

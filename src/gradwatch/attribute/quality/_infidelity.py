@@ -11,10 +11,10 @@ from ..._errors import GradwatchError, counted
 from .._baselines import Baseline, baselines
 from .._checked import require_count, require_positive
 from .._problem import Problem
+from .._progress import progress_bar
 from .._result import Attribution
 from ._asked import Asked, asked, scores_at
 from ._perturbations import Perturbation, Perturbed
-from ._progress import bar
 
 GRADIENTS = (*("saliency", "guided_backprop", "deconvnet", "internal_influence"),)
 """What the target gains per unit of each number."""
@@ -142,7 +142,7 @@ def infidelity(  # noqa: PLR0913 - what is taken away, and how often
         own = problem.free.values
         return [v[rows] - i[rows] for v, i in zip(own, taken, strict=True)]
 
-    with bar("infidelity", samples + 1, progress) as tick:
+    with progress_bar("infidelity", samples + 1, progress) as tick:
         scores = scores_at(problem, samples + 1, point, tick)
     changes = scores[-1] - scores[:-1]
     scale = _best_scale(predicted, changes) if normalise else np.ones(problem.size)

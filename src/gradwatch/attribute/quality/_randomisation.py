@@ -11,10 +11,10 @@ from ..._errors import GradwatchError, quoted, told_as
 from ...select import resolve, walk
 from ...select import weights as weights_of
 from .._checked import require_count
+from .._progress import progress_bar
 from .._result import Attribution
 from ._asked import asked
 from ._forgetting import Randomisation
-from ._progress import bar
 from ._reinitialise import layers_with_weights, put_back, randomise
 from ._similarity import spearman, ssim
 
@@ -86,7 +86,10 @@ def randomisation(
     names: list[str] = []
     idle: list[str] = []
     score = first.score
-    with put_back(nodes) as kept, bar("randomisation", len(chosen), progress) as tick:
+    with (
+        put_back(nodes) as kept,
+        progress_bar("randomisation", len(chosen), progress) as tick,
+    ):
         for number, address in enumerate(chosen):
             if order == "independent":
                 for node, value in zip(nodes, kept, strict=True):

@@ -11,10 +11,10 @@ import numpy as np
 from ..._errors import counted
 from .._checked import require_count, require_positive, require_seed
 from .._problem import Held
+from .._progress import progress_bar
 from .._result import Attribution
 from .._spots import host, is_float
 from ._asked import Asked, asked, require_finite
-from ._progress import bar
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -94,7 +94,7 @@ def sensitivity_max(
     require_seed(seed)
     question = asked(a, model, x)
     random = np.random.default_rng(seed)
-    with bar("sensitivity_max", samples, progress) as tick:
+    with progress_bar("sensitivity_max", samples, progress) as tick:
         # Not `a` itself, which may have been summed or resized since.
         first = question.again(model, question.x)
         own = _flat(first)

@@ -1,0 +1,307 @@
+"""Attributions of a whole dataset."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..._errors import GradwatchError, counted
+from ...select import require_model
+from .._checked import require_count
+from .._integrated_gradients import integrated_gradients
+from .._progress import progress_bar
+from .._result import Attribution
+from .._rows import checked_batch_size
+from .._store import plain_settings
+from ._batches import Batch, Batches, batches_of
+from ._key import call_key, check_same_call, checksum
+from ._layout import checked_keep, header_of, to_columns
+from ._opened import AttributedDataset, store_path
+from ._store import Store, require_zarr
+from ._target import target_of
+
+KEEP = ("values", "score", "delta", "baseline_score")
+
+
+def attribute_dataset(  # noqa: PLR0913 - the data, the store, and how it is walked
+    model: Any,
+    data: Any,
+    target: Any,
+    *,
+    to: str | os.PathLike[str],
+    method: Callable[..., Attribution] = integrated_gradients,
+    batch_size: int | None = None,
+    num_batches: int | None = None,
+    resume: bool = True,
+    progress: bool | None = None,
+    keep: Sequence[str] = KEEP,
+    **settings: Any,
+) -> AttributedDataset:
+    """Explains every example of a dataset, and writes the results to disk as it goes.
+
+    The dataset may be of any length: one batch is in memory at a time. Whatever ends
+    the call, an exception, Ctrl-C, a full disk or a kill, costs the batch in hand; the
+    same call goes on after the last batch done. A store is complete, or marked as not.
+
+    Example:
+    >>> import gradwatch as gw, keras, numpy as np
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    >>> x, y = np.random.default_rng(0).normal(size=(100, 3)), np.arange(100) % 2
+    >>> d = gw.attribute.attribute_dataset(model, (x, y), "label", to="why.zarr")
+    >>> len(d), d.values.shape
+    (100, (100, 3))
+    >>> d.export("why.npz")
+    >>> np.load("why.npz")["delta"].shape
+    (100,)
+
+    Args:
+        model: A Keras model or layer.
+        data: Arrays (a dict or a list of them for several inputs), which are cut into
+            batches; or what gives batches: a `tf.data.Dataset`, a
+            `keras.utils.PyDataset`, a generator or a function that makes one, any
+            iterable. As for `fit`, a tuple is `(x, y)` or `(x, y, sample_weight)`. To
+            go on, it must give the same batches in the same order.
+        target: What is explained, as in `saliency`, with one class for all examples of
+            the dataset or one for each; or `"label"`, the score of each example's own
+            label; or a function of two arguments, `x` and `y` of a batch, that returns
+            the target of the batch.
+        to: The store, a path that ends in `.zarr` (needs `gradwatch[zarr]`). The
+            `export` method of the result writes `.npz` and `.parquet` files.
+        method: Any function of `gradwatch.attribute` that returns an `Attribution`.
+        batch_size: Maximum number of rows that go through the model at a time, and the
+            number of examples in a batch cut from arrays (without it, 32).
+        num_batches: Number of batches to stop after. None: when the data ends.
+        resume: False begins again, and deletes what is there as soon as the first new
+            batch is explained.
+        progress: A bar in a terminal or notebook (None), also lines in a log (True),
+            nothing (False).
+        keep: The parts that are kept of each batch: `"values"`, `"score"`, and any of
+            `"delta"`, `"baseline_score"`, `"activation"` and `"inputs"`.
+        settings: Further arguments of the method, such as `layer` or `steps`.
+
+    Returns:
+        The store, open for reading.
+
+    Raises:
+        GradwatchError: If an argument cannot be used, the data is empty, or the store
+            was made by another call; the message says why. A function is known by its
+            code, not by the variables it closes over.
+    """
+    require_model(model)
+    path = store_path(to)
+    require_zarr()
+    _check(to, method, num_batches)
+    if checked_batch_size(batch_size) is not None:
+        settings["batch_size"] = batch_size
+    keep = checked_keep(keep)
+    asked = {"method": method, "target": target, "keep": keep, **settings}
+    key = call_key(model, asked)
+    batches = batches_of(data, batch_size)
+    store = Store(path, write=True)
+    with _writing(store):
+        if not resume:
+            store.forget()
+        elif store.rows:
+            check_same_call(store.header["key"], key, str(to))
+        if store.ended:
+            _check_ended(batches, store)
+        else:
+            explain = functools.partial(_explained, model, target, method, settings)
+            _run(store, batches, explain, (key, keep), num_batches, progress)
+    dataset = AttributedDataset.open(to)
+    _warn_of_nonfinite(dataset)
+    return dataset
+
+
+def _check(to: Any, method: Any, num_batches: Any) -> None:
+    directory = os.path.dirname(os.fspath(to)) or "."
+    if not os.path.isdir(directory):
+        raise GradwatchError(
+            f"`to` must be in a directory that exists. Received: {os.fspath(to)!r}. "
+            f"Make {directory!r} first."
+        )
+    if not callable(method):
+        raise GradwatchError(
+            "`method` must be a function such as `gradwatch.saliency`. Received: "
+            f"{method!r}."
+        )
+    if num_batches is not None:
+        require_count(num_batches, "num_batches")
+
+
+@contextlib.contextmanager
+def _writing(store: Store) -> Iterator[None]:
+    """Notes on an error which batches are safe; leaves no store without a batch."""
+    try:
+        yield
+    except BaseException as error:
+        done = len(store.batches)
+        if done and not store.complete:
+            error.add_note(
+                f"attribute_dataset: {in_batches(done)} ({store.rows:,} examples) are "
+                f"safe in {str(store.path)!r}; the same call goes on from there."
+            )
+        elif store.begun and not done:
+            with contextlib.suppress(OSError):
+                store.discard()
+        raise
+    finally:
+        store.close()
+
+
+def _run(
+    store: Store,
+    batches: Batches,
+    explain: Callable[[Batch, int], Attribution],
+    asked: tuple[dict[str, str], Sequence[str]],
+    num_batches: int | None,
+    progress: bool | None,
+) -> None:
+    """Explains and stores the batches that are left."""
+    known = [n for n in (batches.total, num_batches) if n is not None]
+    stream = _remaining(batches, store)
+    done, ended = len(store.batches), False
+    bar = progress_bar(
+        store.path.name, min(known, default=None), progress, done=done, patience=0
+    )
+    with bar as advance:
+        while num_batches is None or len(store.batches) < num_batches:
+            batch = next(stream, None)
+            if batch is None:
+                ended = True
+                break
+            _add(store, batch, explain, asked)
+            del batch  # Before the next one is made: one at a time is enough.
+            # Cycles of this batch, before they are many; the old ones are left alone.
+            gc.collect(1)
+            advance(1, f"batches, {store.rows:,} examples")
+    if not store.rows:
+        raise GradwatchError(
+            "`data` must give at least one batch. Received: none. A generator can be "
+            "used only once: give the function that makes it, or a fresh one."
+        )
+    store.finish(ended=ended or batches.total == len(store.batches))
+
+
+def _add(
+    store: Store,
+    batch: Batch,
+    explain: Callable[[Batch, int], Attribution],
+    asked: tuple[dict[str, str], Sequence[str]],
+) -> None:
+    key, keep = asked
+    result = explain(batch, store.rows)
+    arrays = to_columns(result, keep)
+    if not len(store.batches):
+        # What was there is deleted now, when the question is known to work.
+        store.begin({"key": key, **header_of(result)}, arrays)
+    store.check_shapes(arrays)
+    store.append(
+        arrays,
+        checksum=checksum((batch.x, batch.y)),
+        nonfinite=_nonfinite(result),
+        settings=plain_settings(result.settings),
+    )
+
+
+def _explained(
+    model: Any, target: Any, method: Any, settings: Any, batch: Batch, start: int
+) -> Attribution:
+    chosen = target_of(target, batch, start)
+    # NaN is counted and reported, and not a reason to end.
+    with np.errstate(invalid="ignore", over="ignore"):
+        result = method(model, batch.x, chosen, **settings)
+    if not isinstance(result, Attribution):
+        raise GradwatchError(
+            "`method` must give an `Attribution`. Received: "
+            f"{getattr(method, '__name__', method)!r}, which gives an object of type "
+            f"{type(result).__name__}."
+        )
+    return result
+
+
+def _nonfinite(result: Attribution) -> int:
+    """Returns the number of examples with a number that is not finite."""
+    good = np.isfinite(result.score)
+    for place in result.places:
+        rows = place.values.reshape(len(place.values), -1)
+        good &= np.isfinite(rows).all(axis=1)
+    return int((~good).sum())
+
+
+# the same data as before --------------------------------------------------------------
+
+
+def _remaining(batches: Batches, store: Store) -> Iterator[Batch]:
+    """Returns the batches after those done, which must be the same as then."""
+    done = len(store.batches)
+    if batches.at is not None:
+        if batches.total is not None and batches.total < done:
+            raise _other_data(f"{in_batches(batches.total)} where {done} are done")
+        _check_ends(batches, store)
+        return batches.start(done)
+    stream = batches.start(0)
+    for number in range(done):
+        batch = next(stream, None)
+        if batch is None:
+            raise _other_data(f"{in_batches(number)} where {done} are done")
+        _check_batch(batch, store, number)
+    return stream
+
+
+def _check_ended(batches: Batches, store: Store) -> None:
+    """Raises if a store of all batches is not of this data; draws as few as it can."""
+    done = len(store.batches)
+    if batches.total not in (None, done):
+        raise _other_data(
+            f"{in_batches(batches.total or 0)} where the store has {done}"
+        )
+    _check_ends(batches, store)
+
+
+def _check_ends(batches: Batches, store: Store) -> None:
+    """Compares the first and the last batch, or the first where there is no `at`."""
+    last = len(store.batches) - 1
+    for number in sorted({0, last if batches.at is not None else 0}) * (last >= 0):
+        batch = next(batches.start(number), None)
+        if batch is not None:
+            _check_batch(batch, store, number)
+
+
+def _check_batch(batch: Batch, store: Store, number: int) -> None:
+    if checksum((batch.x, batch.y)) != store.batches[number, 1]:
+        raise _other_data(f"a batch {number} that is another one than in the store")
+
+
+def _other_data(received: str) -> GradwatchError:
+    return GradwatchError(
+        "`data` must give the same batches in the same order as when the store was "
+        f"begun, to go on with it. Received: {received}. Do not shuffle (or with a "
+        "seed and `reshuffle_each_iteration=False`), give a fresh generator, and seed "
+        "what is random; or give another path, or `resume=False` to begin again."
+    )
+
+
+def in_batches(number: int) -> str:
+    """Returns the number and its noun."""
+    return f"{number:,} batch" + ("" if number == 1 else "es")
+
+
+def _warn_of_nonfinite(dataset: AttributedDataset) -> None:
+    if dataset.nonfinite:
+        bad = dataset.nonfinite_batches
+        numbers = ", ".join(map(str, bad[:8])) + (", …" if len(bad) > 8 else "")
+        warnings.warn(
+            f"attribute_dataset: {dataset.nonfinite} of "
+            f"{counted(len(dataset), 'example')} have numbers that are not finite, in "
+            f"{in_batches(len(bad))} ({numbers}). They are in the store as they are; "
+            "`gradwatch.autopsy(model, x)` says where such numbers begin.",
+            stacklevel=3,
+        )

@@ -1,0 +1,116 @@
+"""The progress bar of this room: rich's in a terminal, lines in a log."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from .._errors import GradwatchError
+
+SECONDS = 10.0
+"""Seconds between two lines of a log."""
+
+PATIENCE = 2.0
+"""Seconds that a short computation may take without a bar."""
+
+Advance = Callable[..., None]
+"""Called as `advance(amount, detail)` with the work done since the last call."""
+
+
+@contextlib.contextmanager
+def progress_bar(
+    title: str,
+    total: float | None,
+    progress: bool | None,
+    *,
+    done: float = 0,
+    patience: float = PATIENCE,
+) -> Iterator[Advance]:
+    """Shows how much is done while the context lasts.
+
+    Args:
+        title: The text before the bar.
+        total: The amount of work; None where it is unknown.
+        progress: True for a bar in a terminal or notebook and lines elsewhere, None
+            for the bar only, False for nothing.
+        done: The amount that an earlier call has done.
+        patience: Seconds after which a bar appears that was not asked for. It goes
+            away at the end; with 0 it stays.
+
+    Raises:
+        GradwatchError: If `progress` is something else.
+    """
+    if progress not in (True, False, None):
+        raise GradwatchError(
+            f"`progress` must be True, False or None. Received: {progress!r}."
+        )
+    console = Console(stderr=True)
+    interactive = console.is_terminal or console.is_jupyter
+    if progress is False or not (progress or interactive):
+        yield lambda *_: None
+    elif interactive:
+        bar = _bar(console, transient=patience > 0)
+        with _shown(bar, title, total, done, 0 if progress else patience) as advance:
+            yield advance
+    else:
+        yield _lines(console, title, total, done)
+
+
+def _bar(console: Console, *, transient: bool) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[detail]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=transient,
+    )
+
+
+@contextlib.contextmanager
+def _shown(
+    bar: Progress, title: str, total: float | None, done: float, patience: float
+) -> Iterator[Advance]:
+    task: Any = bar.add_task(title, total=total, completed=done, detail="")  # type: ignore[arg-type]
+    start = time.monotonic()
+
+    def advance(amount: float, detail: str = "") -> None:
+        bar.update(task, advance=amount, detail=detail)
+        if time.monotonic() - start >= patience:
+            bar.start()
+
+    try:
+        yield advance
+        # The length is known now, so that the bar comes to rest.
+        bar.update(task, total=bar.tasks[0].completed)
+    finally:
+        if bar.live.is_started:
+            bar.stop()
+
+
+def _lines(console: Console, title: str, total: float | None, done: float) -> Advance:
+    last, of = time.monotonic(), "" if total is None else f" of {total:,.0f}"
+
+    def advance(amount: float, detail: str = "") -> None:
+        nonlocal last, done
+        done += amount
+        if time.monotonic() - last >= SECONDS or done == total:
+            last = time.monotonic()
+            text = f"{title}: {done:,.0f}{of}" + (f" {detail}" if detail else "")
+            console.print(text, highlight=False, soft_wrap=True)
+
+    return advance

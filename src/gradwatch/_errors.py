@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
+from contextvars import ContextVar
 
 
 class GradwatchError(ValueError):
@@ -62,6 +63,30 @@ def told_as(argument: str, *others: str) -> Iterator[None]:
         for other in others:
             text = text.replace(f"`{other}`", f"`{argument}`", 1)
         raise type(error)(text) from None
+
+
+_verb: ContextVar[str] = ContextVar("gradwatch_verb", default="gradients")
+
+
+@contextlib.contextmanager
+def called_as(verb: str) -> Iterator[None]:
+    """Lets errors inside name this verb as the one that was called.
+
+    Example:
+    >>> with called_as("autopsy"):
+    ...     called_verb()
+    'autopsy'
+    """
+    token = _verb.set(verb)
+    try:
+        yield
+    finally:
+        _verb.reset(token)
+
+
+def called_verb() -> str:
+    """Returns the public function that was called, for a message."""
+    return _verb.get()
 
 
 def closest(name: str, candidates: Sequence[str], limit: int = 3) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 
 import gradwatch as gw
 from gradwatch.diagnose import Autopsy
-from gradwatch.diagnose._autopsy._suspects import Lookout
+from gradwatch.diagnose._autopsy._operations import OperationLog
 
 INPUT = {"shape": [2], "dtype": "float32", "zeros": 1, "negative": 0, "nonfinite": 0}
 FOUND = Autopsy(
@@ -72,7 +72,7 @@ def test_it_prints_as_one_line():
 
 def test_memory_that_nobody_has_written_is_not_to_blame():
     """torch takes it for a dropout, and whatever lay there before is in it."""
-    seen = Lookout()
+    seen = OperationLog()
     ones, left = np.ones(2, "float32"), np.full(2, np.nan, "float32")
     seen("empty_like", [ones], [left])
     assert seen.forward() is None

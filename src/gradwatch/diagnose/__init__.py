@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from ._autopsy import Autopsy as Autopsy
+from ._autopsy import write_autopsy as write_autopsy
 from ._diagnose import UnhealthyError as UnhealthyError
 from ._diagnose import assert_healthy as assert_healthy
 from ._diagnose import diagnose as diagnose
@@ -25,16 +26,13 @@ from ._symptoms import require_symptoms as require_symptoms
 
 # The autopsy runs a model. Judging a run needs no Keras, and no framework.
 if TYPE_CHECKING:
-    from ._autopsy._keep import write_autopsy as write_autopsy
     from ._autopsy._verb import autopsy as autopsy
 else:
 
     def __getattr__(name: str) -> Any:
-        if name == "autopsy":
-            from ._autopsy._verb import autopsy as value
-        elif name == "write_autopsy":
-            from ._autopsy._keep import write_autopsy as value
-        else:
+        if name != "autopsy":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        globals()[name] = value
-        return value
+        from ._autopsy._verb import autopsy
+
+        globals()[name] = autopsy
+        return autopsy

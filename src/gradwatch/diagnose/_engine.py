@@ -13,7 +13,6 @@ from ..summarise import COLUMNS, blank
 from ._finding import Finding
 from ._measured import Measured
 from ._rules import (
-    EXCLUSIONS,
     PATIENCE,
     RULES,
     History,
@@ -21,6 +20,7 @@ from ._rules import (
     Sign,
     Snapshot,
     confidence,
+    excluded,
     frozen,
 )
 
@@ -145,7 +145,6 @@ class RuleEngine:
 
 def _finding(rule: Rule, sign: Sign, step: Snapshot, since: int) -> Finding:
     measured, evidence = sign.measured, sign.evidence
-    excluded = (EXCLUSIONS[name](step) for name in rule.excludes)
     return Finding(
         rule.symptom,
         addresses=sign.addresses,
@@ -156,7 +155,7 @@ def _finding(rule: Rule, sign: Sign, step: Snapshot, since: int) -> Finding:
         else dict(evidence),
         healthy=sign.healthy or rule.healthy,
         confidence=confidence(measured) if sign.confidence is None else sign.confidence,
-        excluded=tuple(words for words in excluded if words is not None),
+        excluded=excluded(rule, step),
         try_first=sign.try_first or rule.try_first,
         measured=measured,
     )

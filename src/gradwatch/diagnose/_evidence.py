@@ -85,8 +85,7 @@ def evidence_of(finding: Finding, run: Run) -> list[Evidence]:
     They are computed from each step as the rules read it. There are none where the
     quantity has no course to see: rows that never moved were counted once.
     """
-    quantity = None if finding.measured is None else finding.measured.quantity
-    panels = PANELS.get(quantity or "", ())
+    panels = PANELS.get(finding.measured.quantity, ()) if finding.measured else ()
     if not panels or not len(run.steps):
         return []
     confirmed = int(np.argmin(np.abs(run.steps - finding.step)))
@@ -167,80 +166,71 @@ _SPREAD = EvidencePanel("depth", "spread of weights × root of inputs", q.weight
 _RATIOS = EvidencePanel(
     "depth", "update over weight", q.update_ratios, limited=False, addresses="added"
 )
+_RECENT = f"the last {WINDOW} steps"
 _BEGINNING = "over that of the beginning"
 
-PANELS: dict[str, tuple[EvidencePanel, ...]] = {
-    "kernels_along_depth": _along_depth(
-        "gradient times weight of kernels", q.kernel_sensitivity
+_SINGLE = {
+    "nonfinite_gradients": _NORM,
+    "nonfinite_loss": _NORM,
+    "skipped_steps": _total(
+        "steps that loss scaling skipped", {"skipped": q.skipped_share}, scale="share"
     ),
+    "missing_gradients": _LAYERS,
+    "zero_gradients": _LAYERS,
+    "dead_units": _share("share of units without a gradient", q.dead_units),
+    "gradient_left": _total(
+        _BEGINNING, {"gradient": q.gradient_left, "loss": q.loss_left}
+    ),
+    "gradient_growth": _total(
+        f"gradient {_BEGINNING}", {"gradient": q.gradient_growth}
+    ),
+    "gradient_bursts": _total(
+        "norm over the usual", {"all gradients": q.norm_over_usual}
+    ),
+    "sequence_share": _share(
+        "share of elements that hold the gradient", q.sequence_shares
+    ),
+    "sequence_growth": EvidencePanel(
+        "steps", "gradient before over after the layer", q.sequence_growth
+    ),
+    "slope": _share("mean slope over the steepest", q.slopes),
+    "lost_gradients": _ZEROS,
+    "lost_updates": replace(_ZEROS, limited=False),
+    "clipped_length": _total(
+        "what clipping leaves of it", {"all gradients": q.left_by_clipping}
+    ),
+    "update_ratio": _total(
+        "update over weight", {"the usual kernel": q.usual_update_ratio}
+    ),
+    "weight_growth": _total(
+        f"norm of the weights {_BEGINNING}", {"all weights": q.weight_growth}
+    ),
+    "weight_spread": _SPREAD,
+    "equal_weights": replace(_SPREAD, limited=False),
+    "largest_layer": EvidencePanel(
+        "depth", "gradient over that of the second largest", q.layer_dominance
+    ),
+    "largest_head": EvidencePanel(
+        "steps", "gradient × weight, over the quieter head", q.head_dominance
+    ),
+    "step_agreement": _total(
+        "agreement of steps (1 is chance)", {_RECENT: q.agreement}
+    ),
+    "frozen_weights": _RATIOS,
+    "moving_weights": _RATIOS,
+    "loss": _LOSS,
+    "softmax_count": _LOSS,
+}
+_KERNELS = "gradient times weight of kernels"
+
+PANELS: dict[str, tuple[EvidencePanel, ...]] = {
+    **{quantity: (panel,) for quantity, panel in _SINGLE.items()},
+    "kernels_along_depth": _along_depth(_KERNELS, q.kernel_sensitivity),
     "biases_along_depth": _along_depth("gradient of biases", q.bias_gradients),
     "activations_along_depth": _along_depth(
         "size of the activation", q.activation_sizes, forward=True
     ),
-    "nonfinite_gradients": (_NORM,),
-    "nonfinite_loss": (_NORM,),
-    "skipped_steps": (
-        _total(
-            "steps that loss scaling skipped",
-            {"skipped": q.skipped_share},
-            scale="share",
-        ),
-    ),
-    "missing_gradients": (_LAYERS,),
-    "zero_gradients": (_LAYERS,),
     "dead_layer": (_LAYERS, replace(_ZEROS, limited=False)),
-    "dead_units": (_share("share of units without a gradient", q.dead_units),),
-    "gradient_left": (
-        _total(_BEGINNING, {"gradient": q.gradient_left, "loss": q.loss_left}),
-    ),
-    "gradient_growth": (
-        _total(f"gradient {_BEGINNING}", {"gradient": q.gradient_growth}),
-    ),
-    "gradient_bursts": (
-        _total("norm over the usual", {"all gradients": q.norm_over_usual}),
-    ),
-    "sequence_share": (
-        _share("share of elements that hold the gradient", q.sequence_shares),
-    ),
-    "sequence_growth": (
-        EvidencePanel(
-            "steps", "gradient before over after the layer", q.sequence_growth
-        ),
-    ),
-    "slope": (_share("mean slope over the steepest", q.slopes),),
-    "lost_gradients": (_ZEROS,),
-    "lost_updates": (replace(_ZEROS, limited=False),),
-    "clipped_length": (
-        _total("what clipping leaves of it", {"all gradients": q.left_by_clipping}),
-    ),
-    "update_ratio": (
-        _total("update over weight", {"the usual kernel": q.usual_update_ratio}),
-    ),
-    "weight_growth": (
-        _total(f"norm of the weights {_BEGINNING}", {"all weights": q.weight_growth}),
-    ),
-    "weight_spread": (_SPREAD,),
-    "equal_weights": (replace(_SPREAD, limited=False),),
-    "largest_layer": (
-        EvidencePanel(
-            "depth", "gradient over that of the second largest", q.layer_dominance
-        ),
-    ),
-    "largest_head": (
-        EvidencePanel(
-            "steps", "gradient × weight, over the quieter head", q.head_dominance
-        ),
-    ),
-    "step_agreement": (
-        _total(
-            "agreement of steps (1 is chance)",
-            {f"the last {WINDOW} steps": q.agreement},
-        ),
-    ),
-    "frozen_weights": (_RATIOS,),
-    "moving_weights": (_RATIOS,),
     "idle_rows": (),
-    "loss": (_LOSS,),
-    "softmax_count": (_LOSS,),
 }
 """The panels of each quantity that a rule measures."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._errors import GradwatchError, counted, quoted
 from ..run import Run, open_run
-from ._measured import Measured
+from ._measured import Measured, json_number
 from ._symptoms import SYMPTOMS
 
 if TYPE_CHECKING:
@@ -147,7 +146,7 @@ class Finding:
         values = {name: getattr(self, name) for name in _FIELDS}
         return values | {
             "addresses": list(self.addresses),
-            "evidence": {name: _plain(v) for name, v in self.evidence.items()},
+            "evidence": {name: json_number(v) for name, v in self.evidence.items()},
             "confidence": round(self.confidence, 3),
             "excluded": list(self.excluded),
             "measured": None if self.measured is None else self.measured.to_dict(),
@@ -191,13 +190,3 @@ def _short(number: float | str) -> str:
     if float(number).is_integer() and abs(number) < 1e6:
         return str(int(number))
     return f"{number:.2g}"
-
-
-def _plain(number: Any) -> Any:
-    """Returns a number as JSON has it: NaN and infinity become words."""
-    if isinstance(number, str):
-        return number
-    value = float(number)
-    if not math.isfinite(value):
-        return str(value)
-    return int(value) if value.is_integer() and abs(value) < 1e15 else value

@@ -1,4 +1,4 @@
-"""The number on which a rule decided, and its limits: data, where evidence is prose."""
+"""The number on which a rule decided, and its limits: data, not prose."""
 
 from __future__ import annotations
 
@@ -33,16 +33,22 @@ class Measured:
     high: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns plain values; JSON has no NaN and no infinity: they become words."""
-        value = None if self.value is None else float(self.value)
-        if value is not None and not math.isfinite(value):
-            return {**asdict(self), "value": str(value)}
-        return {**asdict(self), "value": value}
+        """Returns plain values, as JSON has them."""
+        return {**asdict(self), "value": json_number(self.value)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Measured:
         """Returns the measured quantity of which these are the values."""
-        low, high = (values.get(name) for name in ("low", "high"))
         value = values.get("value")
         number = None if value is None else float(value)
-        return cls(str(values["quantity"]), number, low, high)
+        return cls(values["quantity"], number, values.get("low"), values.get("high"))
+
+
+def json_number(number: Any) -> Any:
+    """Returns a number as JSON has it: NaN and infinity become words."""
+    if number is None or isinstance(number, str):
+        return number
+    value = float(number)
+    if not math.isfinite(value):
+        return str(value)
+    return int(value) if value.is_integer() and abs(value) < 1e15 else value

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from .._errors import GradwatchError, counted
+from .._errors import GradwatchError, called_verb, counted
 from .._keras import all_layers, input_structure, output_structure
 from ..targets import Loss, Target, has_loss, needs_labels, num_losses
 
@@ -109,8 +109,8 @@ def check_labels(model: Any, y: Any, target: Target) -> None:
     if y is None and needs_labels(model, target):
         raise GradwatchError(
             f"`y` must hold the labels: the target is {target} of {model.name!r}. "
-            "Received: no `y`. Pass `gradients(model, x, y)`, or a target without "
-            "labels such as `target=gradwatch.class_score(i)`."
+            f"Received: no `y`. Pass `{called_verb()}(model, x, y)`, or a target "
+            "without labels such as `target=gradwatch.class_score(i)`."
         )
     if y is not None:
         _check_structure(model, y, target)

@@ -1,58 +1,78 @@
-"""From an operation and what went into it to the cause, in words."""
+"""The cause in words: from an operation and what went into it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._numbers import LIMITS, described, wide
-from ._suspects import Suspect
+from ._arrays import described, is_bad, limit_of, wide
+from ._operations import Operation
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """What happened, whether that is certain, and what to try first."""
+class Cause(NamedTuple):
+    """The cause of a value that is not finite.
+
+    Attributes:
+        words: The cause in a few words.
+        try_first: What to try first.
+        evidence: The numbers that show it.
+        sure: The very operation was seen; otherwise it is what fits best.
+    """
 
     words: str
-    sure: bool
     try_first: str
-    evidence: dict[str, Any]
+    evidence: Mapping[str, Any] = {}
+    sure: bool = True
 
 
-def of_operation(suspect: Suspect) -> Cause:
-    """Names what an operation did to its inputs in the forward pass."""
-    words, advice = _forward(suspect.name, [wide(a) for a in suspect.inputs], suspect)
-    return Cause(words, True, advice, _evidence(suspect))
+def of_operation(operation: Operation) -> Cause:
+    """Returns what an operation did to its inputs in the forward pass."""
+    return Cause(*_forward(operation), _evidence(operation))
 
 
-def of_derivative(suspect: Suspect) -> Cause:
-    """Names why the derivative of an operation is not finite at its inputs."""
-    name = suspect.name
-    if any(not np.isfinite(wide(a)).all() for a in suspect.outputs):
-        words, _ = _forward(name, [wide(a) for a in suspect.inputs], suspect)
-        words += ", in values that the forward pass then leaves out"
+def of_derivative(operation: Operation) -> Cause:
+    """Returns why the derivative of an operation is not finite at its inputs."""
+    name = operation.name
+    words, advice = _DERIVATIVES.get(name, _DERIVATIVES["divide"])
+    if any(map(is_bad, operation.outputs)):
+        words = (
+            f"{_forward(operation)[0]}, in values that the forward pass then leaves out"
+        )
         advice = (
             "`where` does not stop the gradient of the branch it leaves out: 0 × inf "
             "is NaN. Make the input safe before the operation, with another `where`."
         )
-        return Cause(words, True, advice, _evidence(suspect))
-    words, advice = _DERIVATIVES.get(name, _DERIVATIVES["divide"])
-    if name == "sqrt" and suspect.after in ("sum", "mean"):
-        words, advice = (
-            "norm at zero: the derivative is infinite there",
-            "Add a small number under the root: `sqrt(sum(x**2) + 1e-12)`.",
+    elif name == "sqrt" and operation.after in ("sum", "mean"):
+        words = "norm at zero: the derivative is infinite there"
+        advice = "Add a small number under the root: `sqrt(sum(x**2) + 1e-12)`."
+    return Cause(words, advice, _evidence(operation))
+
+
+def overflow(dtype: str, where: str = "") -> tuple[str, str]:
+    """Returns words and advice for an overflow of a dtype."""
+    limit = limit_of(dtype)
+    if dtype == "float16":
+        return (
+            f"float16 overflow{where}",
+            f"float16 ends at {limit:,.0f}. Scale the input or the weights down, "
+            "compute this layer in float32 (`dtype='float32'`), or use "
+            "'mixed_bfloat16'.",
         )
-    return Cause(words, True, advice, _evidence(suspect))
+    return (
+        f"{dtype} overflow{where}",
+        f"{dtype} ends at {limit:.1e}. Scale the data, normalise between the layers, "
+        "or look for weights that have exploded.",
+    )
 
 
-def _evidence(suspect: Suspect) -> dict[str, Any]:
-    inputs = [described(a, str(a.dtype)) for a in suspect.inputs]
-    return {"operation": suspect.name, "dtype": suspect.dtype, "inputs": inputs}
+def _evidence(operation: Operation) -> dict[str, Any]:
+    inputs = [described(a, str(a.dtype)) for a in operation.inputs]
+    return {"operation": operation.name, "dtype": operation.dtype, "inputs": inputs}
 
 
+_CLIP = "Clip the input to ±(1 - 1e-6)."
 _DERIVATIVES = {
     "sqrt": (
         "sqrt at 0: the derivative is infinite there",
@@ -62,181 +82,147 @@ _DERIVATIVES = {
         "power below 1 at 0: the derivative is infinite there",
         "Keep the base away from 0: `maximum(x, 1e-12)`.",
     ),
-    "arccos": (
-        "arccos at ±1: the derivative is infinite there",
-        "Clip the input to ±(1 - 1e-6).",
-    ),
-    "arcsin": (
-        "arcsin at ±1: the derivative is infinite there",
-        "Clip the input to ±(1 - 1e-6).",
-    ),
+    "arccos": ("arccos at ±1: the derivative is infinite there", _CLIP),
+    "arcsin": ("arcsin at ±1: the derivative is infinite there", _CLIP),
     "divide": (
         "division by a number so small that the derivative overflows",
         "Keep the denominator away from 0: add 1e-6, or use `maximum`.",
     ),
 }
 
+_AVOID_ZERO = (
+    "Keep the denominator away from 0: add 1e-6, or use `divide_no_nan`; look for "
+    "empty masks, constant features and sums of nothing."
+)
+_NEGATIVE_LOG = (
+    "Look at what goes in: it should be positive. `maximum(x, 1e-7)` keeps it there."
+)
+_ZERO_LOG = (
+    "Keep the input away from 0: `log(maximum(x, 1e-7))`; for the log of a softmax or "
+    "sigmoid use logits and `log_softmax` or `from_logits=True`."
+)
+_LOG1P = "(log1p of a number at or below -1)"
 
-def _forward(name: str, inputs: list[np.ndarray], suspect: Suspect) -> tuple[str, str]:
-    if suspect.passes_on and "softmax" not in name:
+Case = tuple[Callable[[np.ndarray, np.ndarray], Any], str, str]
+"""A condition on the first two inputs, and the words and advice where it holds."""
+
+_BY_ZERO: Case = (lambda x, _: x == 0, "division by zero", _AVOID_ZERO)
+_ROOT: tuple[Case, ...] = (
+    (
+        lambda x, _: x < 0,
+        "square root of a negative number",
+        "Rounding makes a variance or a distance negative: `maximum(x, 0)`, and a "
+        "small number above 0 if it is differentiated.",
+    ),
+    _BY_ZERO,
+)
+_INVERSE: tuple[Case, ...] = (
+    (
+        lambda x, _: np.abs(x) >= 1,
+        "inverse of sine, cosine or tanh outside of its range",
+        _CLIP,
+    ),
+)
+_REMAINDER: tuple[Case, ...] = ((lambda _, y: y == 0, "division by zero", _AVOID_ZERO),)
+
+_CASES: dict[str, tuple[Case, ...]] = {
+    "log": (
+        (lambda x, _: x < 0, "log of a negative number", _NEGATIVE_LOG),
+        (lambda x, _: x == 0, "log of zero", _ZERO_LOG),
+    ),
+    "log1p": (
+        (lambda x, _: x + 1 < 0, f"log of a negative number {_LOG1P}", _NEGATIVE_LOG),
+        (lambda x, _: x + 1 == 0, f"log of zero {_LOG1P}", _ZERO_LOG),
+    ),
+    "sqrt": _ROOT,
+    "rsqrt": _ROOT,
+    "divide": (
+        (lambda x, y: (x == 0) & (y == 0), "division of zero by zero", _AVOID_ZERO),
+        *_REMAINDER,
+    ),
+    "reciprocal": (_BY_ZERO,),
+    **dict.fromkeys(("remainder", "fmod", "floormod", "rem", "floordiv"), _REMAINDER),
+    "power": (
+        (
+            lambda x, y: (x == 0) & (y < 0),
+            "zero to a negative power: a division by zero",
+            _AVOID_ZERO,
+        ),
+        (
+            lambda x, y: (x < 0) & (y != np.round(y)),
+            "power of a negative number with a fractional exponent",
+            "Look at the base: it should not be negative. `maximum(x, 0)` or `abs`.",
+        ),
+    ),
+    **dict.fromkeys(("arccos", "arcsin", "arctanh"), _INVERSE),
+}
+"""Operations that are not defined everywhere, by the name that all backends share."""
+
+
+def _forward(operation: Operation) -> tuple[str, str]:
+    """Returns words and advice for an operation whose result is not finite."""
+    name, dtype = operation.name, operation.dtype
+    if operation.passes_on and "softmax" not in name:
         return (
             f"a number of its own that is not finite, in {name}",
             "All that comes in is finite: look for a constant, a mask, or a tensor "
             "kept outside of the weights, that is NaN or infinite.",
         )
-    known = _KNOWN.get(name)
-    if known is not None and inputs:
-        found = known(*inputs[:2])
-        if found is not None:
-            return found
+    if (case := _case(operation)) is not None:
+        return case
     if name in ("exp", "expm1", "exp2", "sinh", "cosh"):
-        return _exp(name, suspect.dtype)
-    return _general(name, suspect)
-
-
-def _log(x: np.ndarray, *_: np.ndarray) -> tuple[str, str] | None:
-    if (x < 0).any():
         return (
-            "log of a negative number",
-            "Look at what goes in: it should be positive. `maximum(x, 1e-7)` keeps "
-            "it there.",
+            f"overflow of {name}",
+            f"In {dtype} it overflows above {float(np.log(limit_of(dtype))):.1f}. "
+            "Subtract the largest input first, as softmax does, clip the input, or use "
+            "`softplus` instead.",
         )
-    if (x == 0).any():
+    return _general(operation)
+
+
+def _general(operation: Operation) -> tuple[str, str]:
+    """Returns the same for an operation that is defined at all finite inputs."""
+    name = operation.name
+    if not operation.from_finite and "softmax" in name:
         return (
-            "log of zero",
-            "Keep the input away from 0: `log(maximum(x, 1e-7))`; for the log of a "
-            "softmax or sigmoid use logits and `log_softmax` or `from_logits=True`.",
+            "softmax of a row that is all -inf",
+            "Everything in that row is masked: use a large negative number such as "
+            "-1e9 instead of -inf, or leave the row out.",
         )
-    return None
-
-
-def _log1p(x: np.ndarray, *_: np.ndarray) -> tuple[str, str] | None:
-    found = _log(x + 1)
-    return found and (f"{found[0]} (log1p of a number at or below -1)", found[1])
-
-
-def _sqrt(x: np.ndarray, *_: np.ndarray) -> tuple[str, str] | None:
-    if (x < 0).any():
-        return (
-            "square root of a negative number",
-            "Rounding makes a variance or a distance negative: `maximum(x, 0)`, and "
-            "a small number above 0 if it is differentiated.",
-        )
-    if (x == 0).any():
-        return _BY_ZERO
-    return None
-
-
-def _divide(x: np.ndarray, *more: np.ndarray) -> tuple[str, str] | None:
-    over, under = np.broadcast_arrays(x, more[0]) if more else (np.ones_like(x), x)
-    zero = under == 0
-    if (zero & (over == 0)).any():
-        return ("division of zero by zero", _BY_ZERO[1])
-    return _BY_ZERO if zero.any() else None
-
-
-_BY_ZERO = (
-    "division by zero",
-    "Keep the denominator away from 0: add 1e-6, or use `divide_no_nan`; look for "
-    "empty masks, constant features and sums of nothing.",
-)
-
-
-def _remainder(_: np.ndarray, *more: np.ndarray) -> tuple[str, str] | None:
-    return _BY_ZERO if more and (more[0] == 0).any() else None
-
-
-def _power(x: np.ndarray, *more: np.ndarray) -> tuple[str, str] | None:
-    base, exponent = np.broadcast_arrays(x, more[0] if more else np.float32(2))
-    if ((base == 0) & (exponent < 0)).any():
-        return ("zero to a negative power: a division by zero", _BY_ZERO[1])
-    if ((base < 0) & (exponent != np.round(exponent))).any():
-        return (
-            "power of a negative number with a fractional exponent",
-            "Look at the base: it should not be negative. `maximum(x, 0)` or `abs`.",
-        )
-    return None
-
-
-def _arc(x: np.ndarray, *_: np.ndarray) -> tuple[str, str] | None:
-    if (np.abs(x) >= 1).any():
-        return (
-            "inverse of sine, cosine or tanh outside of its range",
-            "Clip the input to ±(1 - 1e-6).",
-        )
-    return None
-
-
-_KNOWN: dict[str, Callable[..., tuple[str, str] | None]] = {
-    "log": _log,
-    "log1p": _log1p,
-    "sqrt": _sqrt,
-    "rsqrt": _sqrt,
-    "divide": _divide,
-    "reciprocal": _divide,
-    **dict.fromkeys(("remainder", "fmod", "floormod", "rem", "floordiv"), _remainder),
-    "power": _power,
-    "arccos": _arc,
-    "arcsin": _arc,
-    "arctanh": _arc,
-}
-
-
-def _exp(name: str, dtype: str) -> tuple[str, str]:
-    limit = float(np.log(LIMITS.get(dtype, LIMITS["float32"])))
-    return (
-        f"overflow of {name}",
-        f"In {dtype} it overflows above {limit:.1f}. Subtract the largest input "
-        "first, as softmax does, clip the input, or use `softplus` instead.",
-    )
-
-
-def _general(name: str, suspect: Suspect) -> tuple[str, str]:
-    if not suspect.from_finite:
-        if "softmax" in name:
-            return (
-                "softmax of a row that is all -inf",
-                "Everything in that row is masked: use a large negative number such "
-                "as -1e9 instead of -inf, or leave the row out.",
-            )
+    if not operation.from_finite:
         return (
             f"inf - inf, 0 × inf or inf / inf in {name}",
             "Find where the infinity comes from: a mask of -inf, or a constant.",
         )
-    if any(not a.size for a in suspect.inputs):
-        return (f"{name} of no numbers at all", _BY_ZERO[1])
-    if not _can_overflow(suspect):
+    if any(not a.size for a in operation.inputs):
+        return f"{name} of no numbers at all", _AVOID_ZERO
+    if not _can_overflow(operation):
         return (
             f"NaN out of finite numbers in {name}",
             "Look at what goes in: the operation is not defined there.",
         )
-    return overflow(suspect.dtype, f" in {name}")
+    return overflow(operation.dtype, f" in {name}")
 
 
-def _can_overflow(suspect: Suspect) -> bool:
-    """Whether something is infinite, or so large that a sum of products may be."""
-    if any(np.isinf(wide(a)).any() for a in suspect.outputs):
+def _case(operation: Operation) -> tuple[str, str] | None:
+    """Returns words and advice for inputs at which an operation is not defined."""
+    inputs = [wide(a) for a in operation.inputs[:2]]
+    name, one = operation.name, np.ones((), "float32")
+    if not inputs:
+        return None
+    # With a constant as the other operand there is one input: a denominator, or a base.
+    known = "reciprocal" if name == "divide" and len(inputs) == 1 else name
+    x, y = inputs[0], inputs[1] if len(inputs) > 1 else one
+    cases = ((w, a) for holds, w, a in _CASES.get(known, ()) if np.any(holds(x, y)))
+    return next(cases, None)
+
+
+def _can_overflow(operation: Operation) -> bool:
+    """Returns whether something is infinite, or so large that sums of products are."""
+    if any(np.isinf(wide(a)).any() for a in operation.outputs):
         return True
-    inputs = [wide(a).astype("float64") for a in suspect.inputs]
-    largest = max((float(np.abs(a).max()) for a in inputs), default=0.0)
-    numbers = max(a.size for a in inputs)
+    inputs = [wide(a).astype("float64") for a in operation.inputs]
+    most = max((float(np.abs(a).max()) for a in inputs), default=0.0)
     with np.errstate(over="ignore"):
-        most = np.float64(largest) ** 2 * numbers
-    return bool(most > LIMITS.get(suspect.dtype, LIMITS["float32"]))
-
-
-def overflow(dtype: str, place: str = "") -> tuple[str, str]:
-    """Names an overflow of a dtype, which is half precision's own disease."""
-    limit = LIMITS.get(dtype, LIMITS["float32"])
-    if dtype == "float16":
-        return (
-            f"float16 overflow{place}",
-            f"float16 ends at {limit:,.0f}. Scale the input or the weights down, "
-            "compute this layer in float32 (`dtype='float32'`), or use "
-            "'mixed_bfloat16'.",
-        )
-    return (
-        f"{dtype} overflow{place}",
-        f"{dtype} ends at {limit:.1e}. Scale the data, normalise between the layers, "
-        "or look for weights that have exploded.",
-    )
+        product = np.float64(most) ** 2 * max(a.size for a in inputs)
+    return bool(product > limit_of(operation.dtype))

@@ -1,118 +1,162 @@
-"""A second pass, in which the operations of one layer, or of the loss, are watched."""
+"""Second passes, in which the operations of one layer, or of the loss, are watched."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
 
-from ..._keras import mode_arguments
+from ..._keras import added_loss_ids, mode_arguments
+from ..._shadow import Shadows
 from ...backends import current, traced
 from ...engine import untouched
-from ...select import Tree
-from ...targets import Setting, Target, prepared_loss
-from ._numbers import dtype_of, floats, is_bad
-from ._suspects import Lookout
+from ...targets import Setting, prepared_loss
+from ._arrays import dtype_of, is_bad
+from ._operations import OperationLog
+from ._pass import Pass
 
 
 class _Enough(BaseException):
     """Ends the pass. Keras catches `Exception` to add to its message."""
 
 
-def watch_layer(tree: Tree, x: Any, layer: Any, *, until_bad: bool) -> Lookout:
+def _quietly() -> contextlib.suppress:
+    """Ignores failures inside: less is known then, but the first pass stands."""
+    return contextlib.suppress(Exception, _Enough)
+
+
+@contextlib.contextmanager
+def _replaying(examined: Pass) -> Iterator[Any]:
+    """Yields a scope of state: what is assigned inside reaches no variable."""
+    with untouched(examined.tree):
+        values = [(v, keras.ops.copy(v.value)) for v in examined.model.variables]
+        with keras.StatelessScope(values, True, False) as scope:
+            yield scope
+
+
+def _call(examined: Pass) -> Any:
+    """Calls the model as a training step does."""
+    return examined.model(examined.parts["x"], **mode_arguments(examined.model, True))
+
+
+def watch_layer(examined: Pass, layer: Any, *, until_bad: bool) -> OperationLog:
     """Runs forward, and watches each operation inside one layer.
 
     Args:
-        tree: The model and its addresses.
-        x: The inputs, as tensors.
+        examined: The pass to repeat.
         layer: The layer; the model itself for what its own `call` does.
         until_bad: Watch only the first call whose result is not finite, and stop
             there; otherwise all calls.
 
     Returns:
-        What was seen; nothing if the layer cannot be watched.
+        The suspicious operations; none if the layer cannot be watched.
     """
-    seen = Lookout()
+    log = OperationLog()
+    with _quietly(), _replaying(examined) as scope, Shadows() as shadows:
 
-    def call(inner: Any, scope: Any, *args: Any, **kwargs: Any) -> Any:
-        start, chance = dict(scope.state_mapping), current().chance()
-        outputs = inner(*args, **kwargs)
-        if _symbolic((args, kwargs)) or (until_bad and not _bad(outputs)):
+        def call(inner: Any, *args: Any, **kwargs: Any) -> Any:
+            # Each call is made twice: plainly, to learn what comes out, and then
+            # traced, from the same state and random seeds, so that dropout drops the
+            # same. After that the state is that of one call.
+            before, chance = dict(scope.state_mapping), current().chance()
+            outputs = inner(*args, **kwargs)
+            symbolic = map(_is_symbolic, keras.tree.flatten((args, kwargs)))
+            if any(symbolic) or (until_bad and not any(map(is_bad, _tensors(outputs)))):
+                return outputs
+            after, later = dict(scope.state_mapping), current().chance()
+            _set(scope, before)
+            current().set_chance(chance)
+            traced(lambda: _tensors(inner(*args, **kwargs)), log)
+            _set(scope, after)
+            current().set_chance(later)
+            if until_bad:
+                raise _Enough
             return outputs
-        after, later = dict(scope.state_mapping), current().chance()
-        # From the same random seeds, so that dropout drops the same.
-        _set(scope, start)
-        current().set_chance(chance)
-        traced(lambda: _tensors(inner(*args, **kwargs)), seen)
-        _set(scope, after)
-        current().set_chance(later)
-        if until_bad:
-            raise _Enough
-        return outputs
 
-    with (
-        quietly(),
-        untouched(tree),
-        values_of(tree.model) as scope,
-        _shadowed(layer, lambda inner: functools.partial(call, inner, scope)),
-    ):
-        run(tree.model, x)
-    return seen
+        shadows.put(layer, "call", call)
+        _call(examined)
+    return log
 
 
-def watch_target(tree: Tree, parts: dict[str, Any], target: Target) -> Lookout:
+def watch_target(examined: Pass) -> OperationLog:
     """Runs forward, and watches each operation of the loss."""
-    seen = Lookout()
-    model: Any = tree.model
-    with quietly(), untouched(tree), values_of(model):
-        outputs = run(model, parts["x"])
-        size = int(keras.tree.flatten(parts["x"])[0].shape[0])
-        setting = Setting(
-            model, parts["x"], parts["y"], outputs, size, True, parts["arrays"]
-        )
-        specs = keras.tree.map_structure(_specification, (parts["y"], outputs))
-        with prepared_loss(model, target, specs[0], lambda: specs[1]):
-            traced(lambda: [target.value(setting)], seen)
-    return seen
+    log = OperationLog()
+    model, parts = examined.model, examined.parts
+    with _quietly(), _replaying(examined):
+        outputs = _call(examined)
+        x, y = parts["x"], parts["y"]
+        size = int(keras.tree.flatten(x)[0].shape[0])
+        setting = Setting(model, x, y, outputs, size, True, parts["arrays"])
+        specs = keras.tree.map_structure(_specification, (y, outputs))
+        with prepared_loss(model, examined.target, specs[0], lambda: specs[1]):
+            traced(lambda: [examined.target.value(setting)], log)
+    return log
 
 
-def run(model: Any, x: Any) -> Any:
-    """Calls a model as a training step does."""
-    return model(x, **mode_arguments(model, True))
+def watch_weight_penalty(examined: Pass, address: str) -> OperationLog:
+    """Watches the regulariser of a weight."""
+    variable = examined.tree.weights[address].variable
+    penalty = getattr(variable, "regularizer", None)
+    return _watch_penalty(examined, penalty, [variable.value])
 
 
-@contextlib.contextmanager
-def quietly() -> Iterator[None]:
-    """Whatever fails here, the first pass went well: we only know less."""
-    with contextlib.suppress(Exception, _Enough):
-        yield
+def watch_activity_penalty(examined: Pass, address: str) -> OperationLog:
+    """Watches the regulariser of what a layer puts out."""
+    penalty = getattr(examined.layer(address), "activity_regularizer", None)
+    leaves = ((e.value, e.leaf) for e in examined.activations)
+    own = [v for v, leaf in leaves if (leaf.address, leaf.at) == (address, "output")]
+    return _watch_penalty(examined, penalty, own)
 
 
-@contextlib.contextmanager
-def values_of(model: Any) -> Iterator[Any]:
-    """Nothing that is assigned inside reaches a variable."""
-    values = [(v, keras.ops.copy(v.value)) for v in model.variables]
-    with keras.StatelessScope(values, True, False) as scope:
-        yield scope
+def _watch_penalty(
+    examined: Pass, penalty: Callable[[Any], Any] | None, tensors: list[Any]
+) -> OperationLog:
+    log = OperationLog()
+    if penalty is not None:
+        with _quietly(), untouched(examined.tree):
+            traced(lambda: [penalty(tensor) for tensor in tensors], log)
+    return log
 
 
-@contextlib.contextmanager
-def _shadowed(layer: Any, around: Callable[[Any], Any]) -> Iterator[None]:
-    """Puts something around the `call` of one layer, and takes it away."""
-    had = layer.__dict__.get("call")
-    inner = layer.call
-    # Not setattr: Keras and torch would look into it, and track it.
-    layer.__dict__["call"] = functools.update_wrapper(around(inner), inner, updated=())
-    try:
-        yield
-    finally:
-        if had is None:
-            layer.__dict__.pop("call", None)
-        else:
-            layer.__dict__["call"] = had
+def broken_addition(examined: Pass) -> tuple[str, OperationLog] | None:
+    """Returns who adds what is not finite to the loss, and its operations.
+
+    Returns:
+        The address of a layer, "" for the model itself, or that of a weight whose
+        regulariser it is; None if all that is added is finite.
+    """
+    adding: list[str] = []
+    with _quietly(), _replaying(examined) as scope:
+        _call(examined)
+        broken = {id(loss) for loss in scope.losses if is_bad(loss)}
+        everyone = [*examined.tree.layers, ""]
+        adding += [a for a in everyone if broken & added_loss_ids(examined.layer(a))]
+    for address in adding[:1]:
+        log = watch_layer(examined, examined.layer(address), until_bad=False)
+        if log.forward() is None:
+            log = watch_activity_penalty(examined, address)
+        return address, log
+    for address, node in examined.tree.weights.items():
+        log = watch_weight_penalty(examined, address)
+        if node.trainable and log.forward() is not None:
+            return address, log
+    return None
+
+
+def broken_state(examined: Pass) -> tuple[str, Any] | None:
+    """Returns the first weight that the forward pass breaks, and its new value.
+
+    A moving average, mostly: its variance overflows where the outputs do not.
+    """
+    with _quietly(), _replaying(examined) as scope:
+        _call(examined)
+        for address, node in examined.tree.weights.items():
+            value = scope.get_current_value(node.variable)
+            if not node.trainable and is_bad(value):
+                return address, value
+    return None
 
 
 def _set(scope: Any, mapping: dict[int, Any]) -> None:
@@ -120,17 +164,12 @@ def _set(scope: Any, mapping: dict[int, Any]) -> None:
     scope.state_mapping.update(mapping)
 
 
-def _symbolic(structure: Any) -> bool:
-    leaves = keras.tree.flatten(structure)
-    return any(isinstance(leaf, keras.KerasTensor) for leaf in leaves)
+def _is_symbolic(leaf: Any) -> bool:
+    return isinstance(leaf, keras.KerasTensor)
 
 
 def _tensors(structure: Any) -> list[Any]:
     return [t for t in keras.tree.flatten(structure) if keras.ops.is_tensor(t)]
-
-
-def _bad(structure: Any) -> bool:
-    return any(is_bad(floats(tensor)) for tensor in _tensors(structure))
 
 
 def _specification(tensor: Any) -> Any:

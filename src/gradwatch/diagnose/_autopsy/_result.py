@@ -1,4 +1,4 @@
-"""The noun: what an autopsy found."""
+"""The result of an autopsy."""
 
 from __future__ import annotations
 
@@ -8,23 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..._errors import GradwatchError, counted
-from . import _kept as kept
-
-WHERE = (
-    "input",
-    "weight",
-    "activation",
-    "loss",
-    "activation gradient",
-    "weight gradient",
-    "update",
-)
-"""Where the first value that is not finite can be, in the order of causality."""
+from ._files import read_latest, restore
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Autopsy:
-    """Where the first non-finite value of a training step appears, and why.
+    """The first non-finite value of a training step, and its cause.
 
     Example:
     >>> import gradwatch as gw, keras, numpy as np
@@ -105,8 +94,7 @@ class Autopsy:
         Raises:
             GradwatchError: If there is none, or it cannot be read.
         """
-        file = kept.latest(directory)
-        return cls.from_dict(kept.read(file) | {"directory": str(file.parent)})
+        return cls.from_dict(read_latest(directory))
 
     def restore(self, model: Any) -> tuple[Any, Any, Any]:
         """Gives a model the weights from before the step; returns the step's batch.
@@ -137,8 +125,6 @@ class Autopsy:
                 "that has none. `Autopsy.load(…)` of a run that was watched with "
                 "`GradientMonitor(…, on_nonfinite='autopsy')` has them."
             )
-        from ._keep import restore  # Keras, which who only reads does not need
-
         return restore(self.directory, model)
 
     def one_line(self) -> str:
@@ -149,7 +135,7 @@ class Autopsy:
         return f"{self.where} `{self.address}`: {likely}{self.cause}"
 
     def __str__(self) -> str:
-        parts = _finding(self) if self.found else _nothing(self)
+        parts = _found(self) if self.found else _nothing(self)
         if self.step is not None:
             parts.insert(0, f"Step {self.step}.")
         if self.try_first:
@@ -172,7 +158,7 @@ _PLACES = {
 }
 
 
-def _finding(found: Autopsy) -> list[str]:
+def _found(found: Autopsy) -> list[str]:
     where = str(found.where)
     if where == "loss" and found.address not in ("loss", "target"):
         where = "addition"

@@ -1,4 +1,22 @@
-"""The search for what is not finite, in the order of causality."""
+"""The search for the first value that is not finite, in the order of causality.
+
+One pass forward and one back have been run, with a tap on everything, and nothing in
+it was stopped by a NaN. So the question is which of the broken values came first:
+
+1. The data, then the weights: they were there before the pass. A broken one breaks
+   what follows, but not always; a note says how far it goes.
+2. The forward pass, in order of execution: what went into each layer and what came out
+   of it, then the outputs of the model, then the loss.
+3. The state that the forward pass sets, such as moving averages. It is looked at after
+   the loss, because it can break without the loss breaking.
+4. The backward pass, in reverse order of execution. A gradient that no weight depends
+   on is reported as a note only: training does not see it.
+5. The update, on copies of the weights and of the optimizer.
+
+The first step that has an answer ends the search. Only then is the cause looked for,
+by a second pass in which the operations of one layer, or of the loss, are watched one
+by one. All of it runs on the thread of the caller; no variable is assigned.
+"""
 
 from __future__ import annotations
 
@@ -7,193 +25,189 @@ from typing import Any
 import keras
 import numpy as np
 
+from ..._keras import inner_optimizer
 from ...backends import Sparse, current
-from ...engine import Entry, untouched
+from ...engine import untouched
 from ...targets import Loss
-from . import _places as places
-from . import _why as why
-from ._added import broken_state
+from . import _explain as explain
+from ._arrays import counts, dtype_of, is_bad
 from ._causes import Cause
-from ._numbers import counts, dtype_of, floats, is_bad
+from ._pass import Pass
+from ._replay import broken_state
 from ._result import Autopsy
 from ._update import broken_update
 
 
-def search(looked: places.Pass, x: Any, weights_name: str) -> Autopsy:
-    """Looks at everything in turn, until something is found.
+def search(examined: Pass, x: Any, weights_name: str) -> Autopsy:
+    """Returns the first value that is not finite, and its cause.
 
     Args:
-        looked: The pass.
+        examined: The pass.
         x: The inputs as the caller gave them.
         weights_name: The argument that the weights of the examples came from.
     """
+    notes: list[str] = []
     return (
-        _data(looked, x, weights_name)
-        or _weights(looked)
-        or _forward(looked)
-        or _state(looked)
-        or (looked.backward and _backward(looked))
-        or _update(looked)
-        or Autopsy(False, evidence=places.magnitudes(looked))
+        _data(examined, x, weights_name)
+        or _weights(examined)
+        or _forward(examined)
+        or _state(examined)
+        or _backward(examined, notes)
+        or _update(examined, notes)
+        or Autopsy(False, evidence=examined.magnitudes(), notes=tuple(notes))
     )
 
 
-def _data(looked: places.Pass, x: Any, weights_name: str) -> Autopsy | None:
-    for name, tensor in places.data(looked.parts, weights_name):
-        array = floats(tensor)
-        if array is None or not is_bad(array):
+def _data(examined: Pass, x: Any, weights_name: str) -> Autopsy | None:
+    for name, tensor in examined.data(weights_name):
+        if not is_bad(tensor):
             continue
-        evidence = counts(array) | {"dtype": dtype_of(tensor)}
-        words = "NaN in the data" if evidence["nan"] else "infinity in the data"
-        advice = f"Look at `{name}` before it goes into `fit`: drop or fill these."
+        words = "NaN" if counts(tensor)["nan"] else "infinity"
+        cause = Cause(
+            f"{words} in the data",
+            f"Look at `{name}` before it goes into `fit`: drop or fill these.",
+        )
         given = [a for a in keras.tree.flatten(x) if isinstance(a, np.ndarray)]
         if name.startswith("x") and given and all(np.isfinite(a).all() for a in given):
-            words = f"numbers in the data beyond {evidence['dtype']}"
-            advice = f"Scale `{name}`: it becomes infinite when it is converted."
-        cause = Cause(words, True, advice, {})
-        return _made("input", name, "data", cause, evidence, _reach(looked))
+            cause = Cause(
+                f"numbers in the data beyond {dtype_of(tensor)}",
+                f"Scale `{name}`: it becomes infinite when it is converted.",
+            )
+        return _result("input", name, "data", cause, tensor, note=_reach(examined))
     return None
 
 
-def _weights(looked: places.Pass) -> Autopsy | None:
-    for name, variable in looked.captured.weights.items():
-        array = floats(variable.value)
-        if array is None or not is_bad(array):
-            continue
-        evidence = counts(array) | {"dtype": dtype_of(variable)}
-        cause = Cause(
-            "the weight was not finite before the step",
-            True,
-            "An earlier step, or what was loaded, broke it. Load weights from before "
-            "it, and ask again with the batch of that step.",
-            {},
-        )
-        return _made("weight", name, None, cause, evidence, _reach(looked))
+def _weights(examined: Pass) -> Autopsy | None:
+    for name, variable in examined.captured.weights.items():
+        if is_bad(variable.value):
+            cause = Cause(
+                "the weight was not finite before the step",
+                "An earlier step, or what was loaded, broke it. Load weights from "
+                "before it, and ask again with the batch of that step.",
+            )
+            note = _reach(examined)
+            return _result("weight", name, None, cause, variable.value, note=note)
     return None
 
 
-def _reach(looked: places.Pass) -> str:
-    """Says whether what was given broken breaks anything."""
-    entry = places.first_activation(looked)
+def _reach(examined: Pass) -> str:
+    """Says how far a value goes that was broken before the pass."""
+    entry = examined.first_activation()
     if entry is not None:
         return f"From there it goes on to `{entry.name}`."
-    if is_bad(floats(looked.captured.value)) or places.first_output(looked):
+    if is_bad(examined.captured.value) or examined.first_output():
         return "From there it goes on to the loss."
-    if looked.backward and places.bad_weights(looked):
+    if examined.backward and examined.broken_weights:
         return "The forward pass stays finite, but the gradients do not."
     return "The pass itself stays finite: these numbers are not used, or caught."
 
 
-def _forward(looked: places.Pass) -> Autopsy | None:
-    entry = places.first_activation(looked)
+def _forward(examined: Pass) -> Autopsy | None:
+    model = examined.model.name
+    entry = examined.first_activation()
     if entry is not None:
-        array = floats(entry.value)
-        cause = why.of_activation(looked, entry)
-        evidence = counts(array) | {"dtype": entry.dtype, "inputs_finite": True}
-        evidence["inputs"] = why.inputs_of(looked, entry)
-        note = _in_own_call(looked, entry) if entry.leaf.at == "input" else ""
-        return _made("activation", entry.name, "forward", cause, evidence, note)
-    output = places.first_output(looked)
+        cause = explain.of_activation(examined, entry)
+        inputs = explain.inputs_of(examined, entry)
+        evidence = {"inputs_finite": True, "inputs": inputs, **cause.evidence}
+        cause = cause._replace(evidence=evidence)
+        note, address = "", entry.leaf.address
+        if entry.leaf.at == "input":
+            caller = examined.tree.layers[address].parent or model
+            note = f"It arises in {caller!r}, before it calls `{address}`."
+        return _result(
+            "activation", entry.name, "forward", cause, entry.value, note=note
+        )
+    output = examined.first_output()
     if output is not None:
-        name, tensor = output
-        cause = why.of_call(looked, looked.tree.model, [])
-        evidence = counts(floats(tensor)) | {"dtype": dtype_of(tensor)}
-        note = f"It arises in the `call` of {looked.tree.model.name!r} itself."
-        return _made("activation", name, "forward", cause, evidence, note)
-    value = floats(looked.captured.value)
-    if looked.backward and is_bad(value):
-        name = "loss" if isinstance(looked.target, Loss) else "target"
-        evidence = counts(value) | {"dtype": dtype_of(looked.captured.value)}
-        cause, adds = why.of_loss(looked)
-        note = ""
-        if adds == "":
-            note = f"The `call` of {looked.tree.model.name!r} itself adds it."
-        return _made("loss", adds or name, "forward", cause, evidence, note)
+        cause = explain.of_call(examined, examined.model)
+        note = f"It arises in the `call` of {model!r} itself."
+        return _result("activation", output[0], "forward", cause, output[1], note=note)
+    value = examined.captured.value
+    if examined.backward and is_bad(value):
+        cause, adds = explain.of_loss(examined)
+        name = "loss" if isinstance(examined.target, Loss) else "target"
+        note = f"The `call` of {model!r} itself adds it." if adds == "" else ""
+        return _result("loss", adds or name, "forward", cause, value, note=note)
     return None
 
 
-def _state(looked: places.Pass) -> Autopsy | None:
-    broken = broken_state(looked)
+def _state(examined: Pass) -> Autopsy | None:
+    broken = broken_state(examined)
     if broken is None:
         return None
     address, value = broken
-    layer = looked.layer(looked.tree.weights[address].layer)
-    evidence = counts(floats(value)) | {"dtype": dtype_of(value)}
-    cause = why.of_call(looked, layer, [])
+    layer = examined.layer(examined.tree.weights[address].layer)
     note = "The pass itself stays finite: it shows when the model is evaluated."
-    return _made("weight", address, "forward", cause, evidence, note)
+    cause = explain.of_call(examined, layer)
+    return _result("weight", address, "forward", cause, value, note=note)
 
 
-def _in_own_call(looked: places.Pass, entry: Entry) -> str:
-    around = looked.tree.layers[entry.leaf.address].parent
-    name = around or looked.tree.model.name
-    return f"It arises in {name!r}, before it calls `{entry.leaf.address}`."
-
-
-def _backward(looked: places.Pass) -> Autopsy | None:
-    entry = places.first_gradient(looked)
+def _backward(examined: Pass, notes: list[str]) -> Autopsy | None:
+    entry = examined.first_gradient() if examined.backward else None
     if entry is None:
         return None
-    trains = any(node.trainable for node in looked.tree.weights.values())
-    if trains and not places.bad_weights(looked):
-        note = (
+    trains = any(node.trainable for node in examined.tree.weights.values())
+    if trains and not examined.broken_weights:
+        notes.append(
             f"The gradient at `{entry.name}` is not finite, but that of no weight "
             "depends on it: training does not see it."
         )
-        return _update(looked) or Autopsy(
-            False, evidence=places.magnitudes(looked), notes=(note,)
-        )
-    array = places.dense(entry.gradient)
-    evidence = counts(array) | {"dtype": entry.dtype}
-    cause = why.of_gradient(looked, entry)
-    where = "weight gradient" if entry.kind == "weight" else "activation gradient"
+        return None
     name, note = entry.name, ""
     if entry.kind == "activation" and entry.leaf.at == "input":
         name = entry.name.partition(":input")[0]
     elif entry.kind == "activation":
         after = "the loss"
-        if not places.is_output(looked, entry):
-            after = f"the `call` of {looked.around(entry.leaf.address).name!r}"
+        if not examined.is_output(entry):
+            after = f"the `call` of {examined.around(entry.leaf.address).name!r}"
         note = f"It arises in {after}, and arrives at the output of `{name}`."
-    return _made(where, name, "backward", cause, evidence, note)
+    where = "weight gradient" if entry.kind == "weight" else "activation gradient"
+    cause = explain.of_gradient(examined, entry)
+    return _result(where, name, "backward", cause, entry.gradient, entry.dtype, note)
 
 
-def _update(looked: places.Pass) -> Autopsy | None:
-    optimizer = getattr(looked.tree.model, "optimizer", None)
-    if optimizer is None or not isinstance(looked.target, Loss):
+def _update(examined: Pass, notes: list[str]) -> Autopsy | None:
+    optimizer = getattr(examined.model, "optimizer", None)
+    if optimizer is None or not isinstance(examined.target, Loss):
         return None
     gradients = {
         e.leaf.address: current().dense(e.gradient)
         if isinstance(e.gradient, Sparse)
         else e.gradient
-        for e in looked.captured.entries
+        for e in examined.captured.entries
         if e.kind == "weight" and e.gradient is not None
     }
-    nodes = looked.tree.weights.items()
+    nodes = examined.tree.weights.items()
     variables = {name: node.variable for name, node in nodes if node.trainable}
     try:
-        with untouched(looked.tree):
-            found = broken_update(optimizer, gradients, variables)
+        with untouched(examined.tree):
+            broken = broken_update(optimizer, gradients, variables)
     except Exception as error:  # noqa: BLE001 - a user's optimizer may not be copied
-        note = (
+        notes.append(
             f"The update was not looked at: {type(optimizer).__name__} could not be "
             f"copied ({type(error).__name__})."
         )
-        return Autopsy(False, evidence=places.magnitudes(looked), notes=(note,))
-    if found is None:
         return None
-    cause = Cause(found.cause, found.sure, found.try_first, {})
-    return _made("update", found.address, "update", cause, found.evidence, "")
+    if broken is None:
+        return None
+    name = type(inner_optimizer(optimizer)).__name__
+    cause = broken[1]._replace(evidence={**broken[1].evidence, "optimizer": name})
+    return _result("update", broken[0], "update", cause, None)
 
 
-def _made(
+def _result(
     where: str,
     address: str,
     direction: str | None,
     cause: Cause,
-    evidence: dict[str, Any],
-    note: str,
+    tensor: Any,
+    dtype: str | None = None,
+    note: str = "",
 ) -> Autopsy:
+    """Returns the result of a search; `tensor` is what is not finite."""
+    evidence = counts(tensor)
+    if tensor is not None:
+        evidence["dtype"] = dtype or dtype_of(tensor)
     return Autopsy(
         True,
         where,
@@ -201,7 +215,7 @@ def _made(
         direction,
         cause.words,
         cause.sure,
-        evidence | cause.evidence,
+        evidence | dict(cause.evidence),
         cause.try_first,
         (note,) if note else (),
     )

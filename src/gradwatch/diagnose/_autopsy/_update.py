@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -16,24 +15,14 @@ from ..._keras import (
     set_variable_path,
     variables_of,
 )
-from ._numbers import LIMITS, counts, floats, is_bad, largest
-
-
-@dataclass(frozen=True, slots=True)
-class Update:
-    """The first weight that a step would break."""
-
-    address: str
-    cause: str
-    sure: bool
-    try_first: str
-    evidence: dict[str, Any]
+from ._arrays import counts, floats, is_bad, largest, limit_of
+from ._causes import Cause
 
 
 def broken_update(
     optimizer: Any, gradients: Mapping[str, Any], variables: Mapping[str, Any]
-) -> Update | None:
-    """Makes one step on copies, and looks for what it breaks.
+) -> tuple[str, Cause] | None:
+    """Makes one step on copies, and returns the first weight that it breaks, and why.
 
     Args:
         optimizer: The optimizer; it is read, not used.
@@ -45,133 +34,106 @@ def broken_update(
     """
     optimizer = inner_optimizer(optimizer)  # the gradients are unscaled
     known = variables_of(optimizer) if optimizer.built else []
-    known = known or list(variables.values())
-    copies = {id(variable): _copy(variable) for variable in known}
+    copies = {id(v): _copy(v) for v in known or variables.values()}
     twin = _twin(optimizer, list(copies.values()))
-    state = [floats(v.value) for v in twin.variables if v.name != _RATE]
-    given = {
-        address: gradient
-        for address, gradient in gradients.items()
-        if id(variables[address]) in copies
-    }
-    if not given:
+    spoilt = any(is_bad(v.value) for v in twin.variables if v.name != _RATE)
+    own = {name: g for name, g in gradients.items() if id(variables[name]) in copies}
+    if not own:
         return None
-    stepped = [copies[id(variables[address])] for address in given]
+    stepped = {name: copies[id(variables[name])] for name in own}
     # Before the step: a schedule goes on to the next.
     rate = floats(getattr(twin.learning_rate, "value", twin.learning_rate))
-    twin.apply(list(given.values()), stepped)
-    for (address, gradient), variable in zip(given.items(), stepped, strict=True):
-        after = floats(variable.value)
-        constraint = getattr(variables[address], "constraint", None)
-        if constraint is not None and not is_bad(after):
-            bound = floats(constraint(variable.value))
-            if is_bad(bound):
-                evidence = _constrained(bound, after, optimizer)
-                return Update(address, *_CONSTRAINT, evidence)
-        if after is not None and is_bad(after):
-            before, slope = floats(variables[address].value), floats(gradient)
-            rest = {
-                "learning_rate": None if rate is None else float(rate),
-                "largest_gradient": largest(slope),
-                "largest_weight": largest(before),
+    twin.apply(list(own.values()), list(stepped.values()))
+    for name, variable in stepped.items():
+        constraint = getattr(variables[name], "constraint", None)
+        if is_bad(variable.value):
+            evidence = {
+                **counts(variable.value),
+                _RATE: None if rate is None else float(rate),
+                "largest_gradient": largest(own[name]),
+                "largest_weight": largest(variables[name].value),
                 "dtype": str(variable.dtype),
-                "optimizer": type(optimizer).__name__,
             }
-            evidence = counts(after) | rest
-            spoilt = any(is_bad(part) for part in state)
-            cause = _cause(twin, evidence, spoilt, slope)
+            zeros = bool(np.any(floats(own[name]) == 0))
+            words, advice, sure = _cause(twin, evidence, spoilt, zeros)
             if rate is not None and is_bad(rate):
                 evidence[_RATE] = str(float(rate))  # JSON has no number for it
-            return Update(address, *cause, evidence)
-    if any(is_bad(part) for part in state):
-        return None  # nothing that this step did
-    return _broken_state(twin, optimizer, given, stepped)
+            return name, Cause(words, advice, evidence, sure)
+        if constraint is not None and is_bad(bound := constraint(variable.value)):
+            evidence = counts(bound) | {"largest_weight": largest(variable.value)}
+            return name, Cause(
+                "the constraint of the weight is not finite",
+                "The updated weight itself is finite: look into its "
+                "`kernel_constraint` or `bias_constraint` for a division by a norm of "
+                "zero, and add 1e-7 there.",
+                evidence,
+            )
+    if spoilt:
+        return None  # this step has not done it
+    return _broken_state(twin, own, stepped)
 
 
 _RATE = "learning_rate"
-_CONSTRAINT = (
-    "the constraint of the weight is not finite",
-    True,
-    "The updated weight itself is finite: look into its `kernel_constraint` or "
-    "`bias_constraint` for a division by a norm of zero, and add 1e-7 there.",
-)
-
-
-def _constrained(
-    bound: np.ndarray | None, after: np.ndarray | None, optimizer: Any
-) -> dict[str, Any]:
-    return counts(bound) | {
-        "largest_weight": largest(after),
-        "optimizer": type(optimizer).__name__,
-    }
 
 
 def _cause(
-    twin: Any, evidence: dict[str, Any], spoilt: bool, gradient: np.ndarray | None
-) -> tuple[str, bool, str]:
+    twin: Any, evidence: Mapping[str, Any], spoilt: bool, zeros: bool
+) -> tuple[str, str, bool]:
+    """Returns words and advice, and whether that is certain."""
+    rate, gradient = evidence[_RATE], evidence["largest_gradient"]
     if spoilt:
         return (
             "the optimizer's state was not finite before the step",
-            True,
             "An earlier step broke it: compile anew, or load the optimizer's state "
             "from before.",
+            True,
         )
-    rate, limit = evidence["learning_rate"], LIMITS.get(evidence["dtype"], np.inf)
     if rate is not None and not np.isfinite(rate):
         return (
             f"the learning rate is {rate}",
-            True,
             "Look at what sets it: a schedule or a callback that divides by zero, or "
             "a number beyond float32.",
+            True,
         )
-    if rate is not None and abs(rate) * evidence["largest_gradient"] > limit / 2:
+    if rate is not None and abs(rate) * gradient > limit_of(evidence["dtype"]) / 2:
         return (
             "learning rate so large that the update overflows",
-            True,
             f"Lower the learning rate ({rate:.3g}), or clip the gradients with "
-            "`global_clipnorm=1.0`; look at why the gradient is "
-            f"{evidence['largest_gradient']:.3g}.",
+            f"`global_clipnorm=1.0`; look at why the gradient is {gradient:.3g}.",
+            True,
         )
-    zeros = gradient is not None and bool((gradient == 0).any())
     if getattr(twin, "epsilon", None) == 0 and zeros:
         return (
             "division of zero by zero in the optimizer: epsilon is 0",
-            True,
             "Give the optimizer its usual epsilon, 1e-7.",
+            True,
         )
     return (
         "the optimizer's arithmetic overflows",
-        False,
         "Lower the learning rate, and clip the gradients with `global_clipnorm=1.0`.",
+        False,
     )
 
 
 def _broken_state(
-    twin: Any, optimizer: Any, given: Mapping[str, Any], stepped: list[Any]
-) -> Update | None:
+    twin: Any, gradients: Mapping[str, Any], stepped: Mapping[str, Any]
+) -> tuple[str, Cause] | None:
     """Looks at momenta and squares: once infinite, the weight never moves again."""
-    own = {id(v) for v in stepped}
-    names = list(given)
-    for variable in twin.variables:
-        after = floats(variable.value)
-        if id(variable) in own or after is None or not is_bad(after):
+    weights = {id(variable) for variable in stepped.values()}
+    for state in twin.variables:
+        if id(state) in weights or not is_bad(state.value):
             continue
-        like = [
-            place
-            for place, stand in enumerate(stepped)
-            if stand.path.replace("/", "_") in variable.path
-        ]
-        address = names[like[0]] if like else variable.path
-        evidence = counts(after) | {
-            "state": variable.path,
-            "dtype": str(variable.dtype),
-            "optimizer": type(optimizer).__name__,
-            "largest_gradient": largest(floats(given.get(address))),
+        # Keras names the state of a weight after the path of the weight.
+        paths = ((name, v.path.replace("/", "_")) for name, v in stepped.items())
+        address = next((n for n, path in paths if path in state.path), state.path)
+        evidence = {
+            **counts(state.value),
+            "state": state.path,
+            "dtype": str(state.dtype),
+            "largest_gradient": largest(gradients.get(address)),
         }
-        return Update(
-            address,
+        return address, Cause(
             "the optimizer's state overflows, as does the square of a huge gradient",
-            True,
             "Clip the gradients with `global_clipnorm=1.0`; once its state is "
             "infinite the optimizer does not move this weight any more.",
             evidence,

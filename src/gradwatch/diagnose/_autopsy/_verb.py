@@ -1,13 +1,14 @@
-"""The verb: where the first non-finite value of a training step appears, and why."""
+"""The verb: finds the first non-finite value of a training step, and its cause."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Hashable, Mapping
 from typing import Any
 
 import keras
 
-from ..._errors import GradwatchError, TargetError
+from ..._errors import GradwatchError, TargetError, called_as
 from ..._keras import compiled_loss
 from ...backends import compiles_first
 from ...engine import Engine
@@ -21,8 +22,8 @@ from ...targets import (
     named_outputs,
     needs_labels,
 )
-from ._numbers import dtype_of
-from ._places import Pass
+from ._arrays import dtype_of
+from ._pass import Pass
 from ._result import Autopsy
 from ._search import search
 
@@ -72,22 +73,21 @@ def autopsy(
     """
     require_model(model)
     chosen, note = _target(model, y, target, sample_weight, class_weight)
-    try:
-        looked = _look(model, x, y, chosen)
-    except TargetError:
-        # Compiled without a loss: whether `call` adds one is known only now.
-        told = target is not None or compiled_loss(model) is not None
-        if told or not isinstance(chosen, Loss):
-            raise
-        note, chosen = _NO_LOSS, _Forward()
-        looked = _look(model, x, y, chosen)
-    except GradwatchError as error:
-        text = str(error).replace("`gradients(model", "`autopsy(model")
-        raise type(error)(text) from None
+    with called_as("autopsy"):
+        try:
+            examined = _run(model, x, y, chosen)
+        except TargetError:
+            # Compiled without a loss: only the pass tells whether `call` adds one.
+            asked = target is not None or compiled_loss(model) is not None
+            if asked or not isinstance(chosen, Loss):
+                raise
+            note = _NO_LOSS
+            examined = _run(model, x, y, _Forward())
     named = "sample_weight" if class_weight is None else "class_weight"
-    found = search(looked, x, named)
-    notes = (*found.notes, *([note] if note and not found.found else []))
-    return Autopsy.from_dict(found.to_dict() | {"notes": notes})
+    result = search(examined, x, named)
+    if note and not result.found:
+        result = dataclasses.replace(result, notes=(*result.notes, note))
+    return result
 
 
 _NO_LOSS = (
@@ -101,16 +101,16 @@ _NO_LABELS = (
 
 
 class _Forward(Target):
-    """Stands in where there is nothing to differentiate."""
+    """The target of a pass in which only the forward half is of interest."""
 
     uses_labels = True  # so that they may be given
 
     def key(self) -> Hashable:
-        """All are alike."""
+        """Returns the same key for all of them."""
         return "forward"
 
     def value(self, setting: Setting) -> Any:
-        """The mean of the outputs: any number will do, nobody looks at it."""
+        """Returns the mean of the outputs: any number will do, it is not used."""
         named = named_outputs(setting.model, setting.outputs)
         means = [
             keras.ops.mean(keras.ops.cast(tensor, "float32"))
@@ -132,8 +132,8 @@ def _target(
         chosen = as_target(target)
         if not weighted:
             return chosen, ""
-        told = getattr(chosen, "sample_weight", 0), getattr(chosen, "class_weight", 0)
-        if not isinstance(chosen, Loss) or told != (None, None):
+        own = getattr(chosen, "sample_weight", 0), getattr(chosen, "class_weight", 0)
+        if not isinstance(chosen, Loss) or own != (None, None):
             raise GradwatchError(
                 "`sample_weight` and `class_weight` go with a loss that has none yet. "
                 f"Received: the target {chosen}. Leave `target` out, or the weights."
@@ -147,17 +147,15 @@ def _target(
     return chosen, ""
 
 
-def _look(model: Any, x: Any, y: Any, target: Target) -> Pass:
+def _run(model: Any, x: Any, y: Any, target: Target) -> Pass:
     """Runs forward and backward once, with a tap on everything."""
     first = Engine(inputs(), training=True, compiled=False)
     batch = first.ready(model, x, y, target)
     tree = walk(model)
-    compiled = compiles_first()
-    engine = Engine(_everything(tree), training=True, compiled=compiled)
+    engine = Engine(_everything(tree), training=True, compiled=compiles_first())
     captured = engine.run(model, x, y, target)
     backward = not isinstance(target, _Forward)
-    parts = batch.unflatten(batch.tensors)
-    return Pass(tree, captured, parts, target, backward)
+    return Pass(tree, captured, batch.unflatten(batch.tensors), target, backward)
 
 
 def _everything(tree: Tree) -> list[Selector]:

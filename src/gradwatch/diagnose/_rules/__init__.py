@@ -5,11 +5,11 @@ from ._broken import COUNTS as COUNTS
 from ._broken import dead_layer, dead_units, unreached
 from ._broken import nonfinite as nonfinite
 from ._depth import dominating_head, dominating_layer, exploding, vanishing
-from ._rule import EXCLUSIONS as EXCLUSIONS
 from ._rule import PATIENCE as PATIENCE
 from ._rule import Rule as Rule
 from ._rule import Sign as Sign
 from ._rule import confidence as confidence
+from ._rule import excluded as excluded
 from ._setup import frozen as frozen
 from ._setup import initialisation, not_frozen, saturated
 from ._snapshot import WINDOW as WINDOW

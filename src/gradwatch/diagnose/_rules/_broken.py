@@ -25,7 +25,7 @@ COUNTS = ("gradients not finite", "weights concerned")
     healthy="none",
     try_first="Run `gradwatch.autopsy(model, x, y)` on this batch: it names the first "
     "layer and the likely operation.",
-    excludes=("skipped",),
+    excludes=("a skipped step",),
     single=True,
 )
 def nonfinite(step: Snapshot) -> Iterator[Sign]:

@@ -91,9 +91,7 @@ class LossHistory:
             return False
         losses = self._comparable()
         length = self._length()
-        first, last = losses[:length], losses[-length:]
-        fell = float(first.mean() - last.mean())
-        chance = math.sqrt((float(first.var()) + float(last.var())) / length)
+        fell, chance = _difference(losses[:length], losses[-length:])
         hint = fell > _SIGNIFICANT * chance or _trend(losses) < -_SIGNIFICANT
         return not hint and fell + _SIGNIFICANT * chance < _HALVED
 
@@ -113,9 +111,7 @@ class LossHistory:
             return False
         half, quarter = len(self.seen) // 2, len(self.seen) // 4
         before = np.array(self.seen[half - quarter : half])
-        now = np.array(self.seen[-quarter:])
-        fell = float(before.mean() - now.mean())
-        chance = math.sqrt((float(before.var()) + float(now.var())) / quarter)
+        fell, chance = _difference(before, np.array(self.seen[-quarter:]))
         level = max(abs(float(before.mean())), 1e-30)
         return fell < _FLAT * level or fell < _CLEAR * chance
 
@@ -185,6 +181,12 @@ class LossHistory:
             scatter = math.sqrt(float(ends.var(axis=1).sum()) / length)
             self._known = first, recent, scatter
         return self._known
+
+
+def _difference(first: Series, last: Series) -> tuple[float, float]:
+    """Returns by how much one sample is above another, and the chance of that."""
+    chance = math.sqrt((float(first.var()) + float(last.var())) / len(first))
+    return float(first.mean() - last.mean()), chance
 
 
 def _trend(losses: Series) -> float:

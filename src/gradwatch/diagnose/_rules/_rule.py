@@ -54,7 +54,7 @@ class Rule:
         look: Yields the signs that a step shows.
         healthy: What a healthy training shows.
         try_first: What to try first.
-        excludes: Names of `EXCLUSIONS`: what the symptom might be taken for.
+        excludes: What the symptom might be taken for, by the names of `excluded`.
         explained_by: Symptoms that bring this one about: where one of them was found,
             it is no finding of its own.
         patience: Number of recorded steps in a row that must show it.
@@ -92,43 +92,25 @@ def _decades(ratio: float) -> float:
     return math.log10(ratio) if ratio > 0 else -math.inf
 
 
-def _frozen(step: Snapshot) -> str | None:
-    moved = np.nan_to_num(step.update_norm) > 0
-    return "frozen (the weights move)" if moved.any() else None
-
-
-def _clipped(step: Snapshot) -> str | None:
+def excluded(rule: Rule, step: Snapshot) -> tuple[str, ...]:
+    """Returns what a symptom might be taken for, and is not, with the reason."""
+    loss, rates = step.history.loss, step.history.newest("learning_rate", 8)
     clipped = step.history.newest("clipped", updates=True)
-    if len(clipped) and not clipped.any():
-        return "clipped (no update was)"
-    return None
-
-
-def _converged(step: Snapshot) -> str | None:
-    loss = step.history.loss
-    if loss.known and not loss.learnt:
-        return f"converged (the loss went from {loss.first:.3g} to {loss.recent:.3g})"
-    return None
-
-
-def _warm_up(step: Snapshot) -> str | None:
-    rates = step.history.newest("learning_rate", 8)
-    if len(rates) > 1 and rates[-1] <= rates[0]:
-        return "a warm-up (the learning rate does not rise)"
-    return None
-
-
-def _skipped(step: Snapshot) -> str | None:
-    if "skipped" in step.totals and not step.skipped:
-        return "a step that loss scaling skipped"
-    return None
-
-
-EXCLUSIONS = {
-    "frozen": _frozen,
-    "clipped": _clipped,
-    "converged": _converged,
-    "warm-up": _warm_up,
-    "skipped": _skipped,
-}
-"""Conditions that a symptom is mistaken for: each says why it is not that, or None."""
+    reasons = {
+        "frozen": ("the weights move", np.nan_to_num(step.update_norm).any()),
+        "clipped": ("no update was", len(clipped) and not clipped.any()),
+        "converged": (
+            f"the loss went from {loss.first:.3g} to {loss.recent:.3g}",
+            loss.known and not loss.learnt,
+        ),
+        "a warm-up": (
+            "the learning rate does not rise",
+            len(rates) > 1 and rates[-1] <= rates[0],
+        ),
+        "a skipped step": (
+            "loss scaling let it pass",
+            "skipped" in step.totals and not step.skipped,
+        ),
+    }
+    chosen = ((name, *reasons[name]) for name in rule.excludes)
+    return tuple(f"{name} ({reason})" for name, reason, holds in chosen if holds)

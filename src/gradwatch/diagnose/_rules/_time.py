@@ -55,7 +55,7 @@ def fading(step: Snapshot) -> Iterator[Sign]:
     healthy="within a factor of 100 of the beginning",
     try_first="Lower the learning rate, warm it up, and clip with "
     "`global_clipnorm=1.0`.",
-    excludes=("warm-up",),
+    excludes=("a warm-up",),
     patience=2,
 )
 def growing(step: Snapshot) -> Iterator[Sign]:

@@ -28,7 +28,7 @@ _LOST, _TINY = 0.2, 1e-5
     "small-updates",
     healthy="about 0.001",
     try_first="Raise the learning rate: ten times, until the loss moves.",
-    excludes=("frozen", "clipped", "converged", "warm-up"),
+    excludes=("frozen", "clipped", "converged", "a warm-up"),
     explained_by=(
         *("fading", "dead-layer", "underflow", "saturated", "unreached"),
         *("initialisation", "vanishing", "exploding", "noise", "stuck-loss"),

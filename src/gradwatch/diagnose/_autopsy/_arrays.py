@@ -1,4 +1,4 @@
-"""Arrays in, plain numbers out: what a person wants to know of a sick tensor."""
+"""Plain numbers about a tensor that is not finite, or that went into an operation."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ from typing import Any
 import keras
 import numpy as np
 
-LIMITS = {
+from ...backends import Sparse
+
+_LARGEST = {
     "float16": 65504.0,
     "bfloat16": 3.3895314e38,
     "float32": 3.4028235e38,
     "float64": 1.7976931348623157e308,
 }
-"""The largest finite number of each dtype."""
+
+
+def limit_of(dtype: str) -> float:
+    """Returns the largest finite number of a dtype."""
+    return _LARGEST.get(dtype, _LARGEST["float32"])
 
 
 def dtype_of(tensor: Any) -> str:
@@ -22,10 +28,16 @@ def dtype_of(tensor: Any) -> str:
 
 
 def floats(tensor: Any) -> np.ndarray | None:
-    """Returns the numbers of a floating-point tensor, or None: others are finite."""
+    """Returns the numbers of a floating-point tensor, or None: others are finite.
+
+    Of a sparse gradient, those of its rows.
+    """
+    tensor = tensor.values if isinstance(tensor, Sparse) else tensor
     if tensor is None or "float" not in str(getattr(tensor, "dtype", "")):
         return None
-    return wide(np.asarray(keras.ops.convert_to_numpy(tensor)))
+    if not isinstance(tensor, np.ndarray):
+        tensor = np.asarray(keras.ops.convert_to_numpy(tensor))
+    return wide(tensor)
 
 
 def wide(array: np.ndarray) -> np.ndarray:
@@ -33,13 +45,15 @@ def wide(array: np.ndarray) -> np.ndarray:
     return array if array.dtype.itemsize > 2 else array.astype("float32")
 
 
-def is_bad(array: np.ndarray | None) -> bool:
-    """Whether some number is NaN or infinite."""
+def is_bad(tensor: Any) -> bool:
+    """Returns whether some number of a tensor is NaN or infinite."""
+    array = floats(tensor)
     return array is not None and not bool(np.isfinite(array).all())
 
 
-def counts(array: np.ndarray | None) -> dict[str, Any]:
-    """Counts NaN and the infinities, and says where the first of them is."""
+def counts(tensor: Any) -> dict[str, Any]:
+    """Returns the number of NaN and infinities, and the index of the first of them."""
+    array = floats(tensor)
     if array is None:
         return {}
     bad = ~np.isfinite(array)
@@ -55,7 +69,7 @@ def counts(array: np.ndarray | None) -> dict[str, Any]:
 
 
 def described(array: np.ndarray, dtype: str) -> dict[str, Any]:
-    """Describes what went into an operation; least and largest of the finite ones."""
+    """Describes an input of an operation; least and largest are of its finite ones."""
     array = wide(array)
     finite = array[np.isfinite(array)]
     return {
@@ -69,9 +83,8 @@ def described(array: np.ndarray, dtype: str) -> dict[str, Any]:
     }
 
 
-def largest(array: np.ndarray | None) -> float:
-    """Returns the largest finite magnitude; 0 where there is none."""
-    if array is None:
-        return 0.0
-    finite = np.abs(array[np.isfinite(array)])
+def largest(tensor: Any) -> float:
+    """Returns the largest finite magnitude of a tensor; 0 if there is none."""
+    array = floats(tensor)
+    finite = np.empty(0) if array is None else np.abs(array[np.isfinite(array)])
     return float(finite.max()) if finite.size else 0.0

@@ -1,4 +1,4 @@
-"""The one form every table has before it becomes text, rich or HTML."""
+"""The form that every table has before it becomes text, rich or HTML."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Cell:
     """One cell of a table: its text, its tone, and the exact value.
 
     Attributes:
-        text: The words shown.
-        tone: Whether the reader should notice them.
+        text: The text shown.
+        tone: Its tone; some draw the eye.
         exact: The value in full, for media that can show it on demand.
-        bar: The length of a bar beside the words, 0 to 1; `None` for no bar.
+        bar: The length of a bar beside the text, 0 to 1; `None` for no bar.
     """
 
     text: str
@@ -52,7 +52,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Words below the table: what they say, and of which names."""
+    """A text below the table, and the names that it is about."""
 
     text: str
     names: tuple[str, ...]
@@ -84,7 +84,7 @@ def grid_of_rows(
         rows: The gradients, in the order to show them.
         title: The line above.
         footer: The lines below.
-        digits: How many significant digits a number gets.
+        digits: Number of significant digits.
         hidden: Headings of columns to leave out.
     """
     makers = [maker for maker in _MAKERS if maker[0].heading not in hidden]

@@ -24,7 +24,7 @@ class LinePanel:
     """Examples below each other, time to the right.
 
     Args:
-        panel: What is drawn.
+        panel: The panel to draw.
         theme: The colours.
     """
 

@@ -67,7 +67,7 @@ class TokenPanel:
     """Examples below each other, and one scale for all of them.
 
     Args:
-        panel: What is drawn.
+        panel: The panel to draw.
         theme: The colours.
     """
 

@@ -1,4 +1,4 @@
-"""The one form every table has before it becomes text, rich or HTML."""
+"""The form that every table has before it becomes text, rich or HTML."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Cell:
     """One cell of a table: its text, its tone, and the exact value.
 
     Attributes:
-        text: The words shown.
-        tone: Whether the reader should notice them.
+        text: The text shown.
+        tone: Its tone; some draw the eye.
         exact: The value in full, for media that can show it on demand.
-        bar: The length of a bar beside the words, 0 to 1; `None` for no bar.
+        bar: The length of a bar beside the text, 0 to 1; `None` for no bar.
     """
 
     text: str
@@ -35,7 +35,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """The heading of a column and the side its cells lean to."""
 
     heading: str
@@ -52,7 +52,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Words below the table: what they say, and of which names."""
+    """A text below the table, and the names that it is about."""
 
     text: str
     names: tuple[str, ...]
@@ -63,7 +63,7 @@ class Grid:
     """A whole table."""
 
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     sections: tuple[Section, ...]
     notes_heading: str = ""
     notes: tuple[Note, ...] = ()
@@ -84,7 +84,7 @@ def grid_of_rows(
         rows: The gradients, in the order to show them.
         title: The line above.
         footer: The lines below.
-        digits: How many significant digits a number gets.
+        digits: Number of significant digits.
         hidden: Headings of columns to leave out.
     """
     makers = [maker for maker in _MAKERS if maker[0].heading not in hidden]
@@ -182,14 +182,14 @@ def _tone_of_name(row: Row) -> Tone:
     return "alarm" if row.nonfinite else "plain"
 
 
-_Maker = tuple[Column, Callable[[Row, int], Cell]]
+_Maker = tuple[TableColumn, Callable[[Row, int], Cell]]
 _MAKERS: tuple[_Maker, ...] = (
     (
-        Column("name", "left"),
+        TableColumn("name", "left"),
         lambda row, _: Cell(form.printable(row.name), _tone_of_name(row)),
     ),
     (
-        Column("shape", "left"),
+        TableColumn("shape", "left"),
         lambda row, _: Cell(
             # A tensor that was never met has no dtype, and no shape to show.
             form.dimensions(row.shape) if row.dtype else form.number(None),
@@ -197,7 +197,7 @@ _MAKERS: tuple[_Maker, ...] = (
             f"{row.shape} {row.dtype}",
         ),
     ),
-    *((Column(name), _number_column(name)) for name in _NUMBERS),
-    (Column("% zero"), _zeros_cell),
-    (Column("non-finite"), _nonfinite_cell),
+    *((TableColumn(name), _number_column(name)) for name in _NUMBERS),
+    (TableColumn("% zero"), _zeros_cell),
+    (TableColumn("non-finite"), _nonfinite_cell),
 )

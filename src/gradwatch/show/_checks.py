@@ -1,4 +1,4 @@
-"""The door to the pictures of the checks of attributions; matplotlib lies behind it."""
+"""The figures of checks of attributions. Only `_draw_checks` imports matplotlib."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def plot_curves(
         random: The scores of random orders, at the shares of the first of them:
             [orders, examples, points].
         what: `"deletion"` or `"insertion"`.
-        target: What the scores are of.
+        target: The target that was explained.
         theme: `"light"` or `"dark"`.
 
     Raises:
@@ -74,7 +74,7 @@ def plot_randomisation(
             measured.
         layers: The addresses, in the order in which they are drawn.
         order: `"cascading"` or `"independent"`.
-        target: What was explained.
+        target: The target that was explained.
         theme: `"light"` or `"dark"`.
 
     Raises:

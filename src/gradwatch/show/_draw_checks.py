@@ -41,11 +41,11 @@ def draw_curves(
             ax.plot(share, chance, "--", color=muted, linewidth=1.4, label=name)
         for number, (method, at, scores) in enumerate(curves):
             mean = scores.mean(axis=0)
-            look = _look(number, theme)
+            style = _style(number, theme)
             if len(curves) == 1 and 1 < len(scores) <= 64:
-                ax.plot(at, scores.T, color=look["color"], alpha=0.18, linewidth=0.8)
+                ax.plot(at, scores.T, color=style["color"], alpha=0.18, linewidth=0.8)
             name = f"{method}: area {_area(at, mean):.3g}"
-            ax.plot(at, mean, **look, linewidth=2.2, markersize=4.5, label=name)
+            ax.plot(at, mean, **style, linewidth=2.2, markersize=4.5, label=name)
         verb = "removed" if what == "deletion" else "put in"
         ax.set(xlim=(0, 1), xlabel=f"share of the input {verb}", ylabel=target)
         ax.xaxis.set_major_formatter(PERCENT)
@@ -102,19 +102,19 @@ def _draw_measure(
         values = measured.get(measure)
         if values is None:
             continue
-        known = np.where(np.isfinite(values), values, np.nan)
-        whole = np.concatenate([np.ones((1, known.shape[1])), known])
-        mean = _nan_mean(whole)
-        look = _look(number, theme)
+        # A constant explanation has no rank correlation, hence NaN.
+        whole: Any = np.ma.masked_invalid([np.ones(values.shape[1]), *values])
+        mean = whole.mean(axis=1).filled(np.nan)
+        style = _style(number, theme)
         if order == "independent":
-            look["linestyle"] = "none"
-        elif known.shape[1] > 1:
-            # A constant explanation has no rank correlation, hence NaN.
-            low, high = (_nan_edge(whole, end) for end in (np.fmin, np.fmax))
+            style["linestyle"] = "none"
+        elif values.shape[1] > 1:
+            low = whole.min(axis=1).filled(np.nan)
+            high = whole.max(axis=1).filled(np.nan)
             ax.fill_between(
-                positions, low, high, color=look["color"], alpha=0.1, linewidth=0
+                positions, low, high, color=style["color"], alpha=0.1, linewidth=0
             )
-        ax.plot(positions, mean, **look, label=method, linewidth=2, markersize=5)
+        ax.plot(positions, mean, **style, label=method, linewidth=2, markersize=5)
     ax.axhline(0, color=theme.muted, linewidth=0.8, alpha=0.6)
     ax.set_xticks(positions, ["trained", *layers], rotation=45, ha="right")
     ax.set_ylim(-1.06, 1.06)
@@ -122,19 +122,7 @@ def _draw_measure(
     bare(ax, grid="both")
 
 
-def _nan_mean(rows: np.ndarray) -> np.ndarray:
-    count = np.isfinite(rows).sum(axis=1)
-    total = np.nansum(rows, axis=1)
-    mean = np.full(len(rows), np.nan)
-    np.divide(total, count, out=mean, where=count > 0)
-    return mean
-
-
-def _nan_edge(rows: np.ndarray, end: Any) -> np.ndarray:
-    return np.asarray(end.reduce(rows, axis=1))
-
-
-def _look(number: int, theme: palette.Theme) -> dict[str, Any]:
+def _style(number: int, theme: palette.Theme) -> dict[str, Any]:
     return {
         "color": theme.hues[number % len(theme.hues)],
         "marker": _MARKS[number % len(_MARKS)],

@@ -18,7 +18,7 @@ from gradwatch.summarise import Row
 from . import palette
 from ._figure import Style, marker, new_figure
 from ._flow_axis import FlowAxis
-from ._marks import Mark, Stretch, marks_of
+from ._marks import Block, Mark, marks_of
 
 # The marker, the index of the hue and the label of each group of gradients.
 _GROUPS = {
@@ -73,7 +73,7 @@ def _group(axis: FlowAxis, group: str) -> tuple[str, str, str]:
     return sign, axis.theme.hues[hue], label
 
 
-def _within(mark: Mark, group: str, kind: Stretch) -> bool:
+def _within(mark: Mark, group: str, kind: Block) -> bool:
     return mark.group == group and kind.first <= mark.position <= kind.last
 
 

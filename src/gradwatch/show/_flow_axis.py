@@ -13,7 +13,7 @@ from matplotlib.transforms import Transform, blended_transform_factory, offset_c
 from . import palette
 from ._figure import Style, log_limits, log_ticks, note, set_ticks
 from ._fold import fold
-from ._marks import Mark, Stretch, blocks_of, spaced, without_common_start
+from ._marks import Block, Mark, blocks_of, spaced, without_common_start
 
 MOST_NAMED = 60  # beyond, a figure with every address is taller than a screen
 INSIDE = 0.11  # inches from an end of the value axis to the marks that lie there
@@ -41,7 +41,7 @@ class FlowAxis:
         self,
         ax: Axes,
         marks: Sequence[Mark],
-        kinds: Sequence[Stretch],
+        kinds: Sequence[Block],
         theme: palette.Theme,
     ) -> None:
         self.ax = ax
@@ -55,7 +55,7 @@ class FlowAxis:
         self._last = marks[-1].position
 
     @staticmethod
-    def size(marks: Sequence[Mark], kinds: Sequence[Stretch]) -> tuple[float, float]:
+    def size(marks: Sequence[Mark], kinds: Sequence[Block]) -> tuple[float, float]:
         """Returns the width and height of a figure of its own, in inches."""
         positions = len(marks) + 2 * len(kinds)
         if len(marks) <= MOST_NAMED:
@@ -133,7 +133,7 @@ class FlowAxis:
 
     def _name_blocks(self) -> None:
         """Names blocks of layers, the largest first, as far as there is room."""
-        labels: list[Stretch] = []
+        labels: list[Block] = []
         for kind in self.kinds:
             inside = [
                 (m.position, m.name)
@@ -144,7 +144,7 @@ class FlowAxis:
             for block in blocks[1::2]:
                 ends = block.first - 0.5, block.last + 0.5
                 self.ax.axvspan(*ends, color=palette.BAND, lw=0, zorder=0)
-            labels += blocks or [Stretch(name, at, at) for at, name in inside]
+            labels += blocks or [Block(name, at, at) for at, name in inside]
         shown = spaced(labels, (self._last + 2) / self._labels)
         start, names = without_common_start([label.label for label in shown])
         folded = fold(names, 26)

@@ -12,13 +12,13 @@ ELLIPSIS = "…"
 
 
 def fold(names: Iterable[str], width: int) -> dict[str, str]:
-    """Returns what to show for each name in `width` cells.
+    """Returns the text of each name in `width` cells.
 
-    The middle goes first: the start of an address says where, its end says what. All
-    names are cut at the same place, the one nearest the middle that keeps them apart.
-    Where there is no such place each is cut where no other name fits what is left of
-    it; a name without such a place in the middle of each of its parts; and one that
-    another fits even so stays whole (a table wraps it).
+    The middle is cut first: the start of an address says where, its end says what. All
+    names are cut at the same column, the one nearest the middle that keeps them
+    distinct. Where there is none, each name is cut where no other name fits the rest;
+    a name that cannot be cut so is cut in the middle of each of its parts; and one that
+    is still ambiguous stays whole (a table wraps it).
 
     Example:
     >>> list(fold(["encoder/block_1/kernel", "encoder/block_2/kernel"], 16).values())

@@ -1,4 +1,4 @@
-"""Values become short words: numbers, shares, shapes, counts of what is not finite."""
+"""Values as short texts: numbers, shares, shapes, counts of what is not finite."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def dimensions(shape: tuple[int, ...]) -> str:
 
 
 def nonfinite(nan: int | None, posinf: int | None, neginf: int | None) -> str:
-    """Returns how many elements are not finite, each kind by its own mark.
+    """Returns the numbers of elements that are not finite, by kind.
 
     Example:
     >>> nonfinite(3, 1, 0), nonfinite(0, 0, 0), nonfinite(None, None, None)
@@ -74,7 +74,7 @@ def nonfinite(nan: int | None, posinf: int | None, neginf: int | None) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Returns the text with whatever could move a cursor spelled out.
+    r"""Returns the text with everything that could move a cursor spelled out.
 
     Line ends, escape codes and marks that change the writing direction would let a
     layer's name disturb the table around it.

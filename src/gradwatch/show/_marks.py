@@ -45,7 +45,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class Block:
     """Neighbours along an axis with one label: a kind, or a block of layers."""
 
     label: str
@@ -53,22 +53,22 @@ class Stretch:
     last: float
 
 
-def marks_of(rows: Sequence[Row]) -> tuple[list[Mark], list[Stretch]]:
+def marks_of(rows: Sequence[Row]) -> tuple[list[Mark], list[Block]]:
     """Returns the marks in depth order, kind after kind, and where each kind lies."""
     marks: list[Mark] = []
-    kinds: list[Stretch] = []
+    kinds: list[Block] = []
     start = 0.0
     for kind, members in by_kind(rows).items():
         marks += [_mark(row, start + index) for index, row in enumerate(members)]
         last = start + len(members) - 1
-        kinds.append(Stretch(HEADINGS.get(kind, printable(kind)), start, last))
+        kinds.append(Block(HEADINGS.get(kind, printable(kind)), start, last))
         start = last + 1 + SECTION_GAP
     return marks, kinds
 
 
 def blocks_of(
     named: Sequence[tuple[float, str]], most: int = MOST_BLOCKS
-) -> list[Stretch]:
+) -> list[Block]:
     """Returns neighbouring names grouped by the start of their addresses.
 
     Addresses can be cut after a number of parts ("encoder/layer_3"), or after a number
@@ -80,12 +80,12 @@ def blocks_of(
         most: Maximum number of groups.
     """
     depth = 1 + max((name.count("/") for _, name in named), default=0)
-    best: list[Stretch] = []
+    best: list[Block] = []
     for parts, words in product(range(1, depth + 1), (1, 2, 3, None)):
         start = partial(_start, parts, words)
         blocks = [(label, list(members)) for label, members in groupby(named, start)]
         if len(best) < len(blocks) <= most:
-            best = [Stretch(label, m[0][0], m[-1][0]) for label, m in blocks]
+            best = [Block(label, m[0][0], m[-1][0]) for label, m in blocks]
     return best if len(best) > 1 else []
 
 
@@ -94,9 +94,9 @@ def _start(parts: int, words: int | None, named: tuple[float, str]) -> str:
     return "/".join([*start, "_".join(last.split("_")[:words])])
 
 
-def spaced(stretches: Sequence[Stretch], least: float) -> list[Stretch]:
+def spaced(stretches: Sequence[Block], least: float) -> list[Block]:
     """Returns those whose middles lie `least` apart; of two closer ones the longer."""
-    kept: list[Stretch] = []
+    kept: list[Block] = []
     for one in sorted(stretches, key=lambda s: s.first - s.last):
         middle = one.first + one.last
         if all(abs(middle - other.first - other.last) >= 2 * least for other in kept):

@@ -1,4 +1,4 @@
-"""The door to the plots. It does not need matplotlib; what lies behind it does."""
+"""The flow plot of gradients. Only the files that draw import matplotlib."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def needs_matplotlib() -> Iterator[None]:
-    """Says how to have matplotlib where it cannot be imported.
+    """Raises an error that says how to install matplotlib where it is missing.
 
     Raises:
         ImportError: If matplotlib is not installed.
@@ -35,7 +35,7 @@ def needs_matplotlib() -> Iterator[None]:
 
 
 def theme_named(name: ThemeName) -> Theme:
-    """Returns a theme.
+    """Returns the theme of that name.
 
     Example:
     >>> theme_named("dark").paper
@@ -82,8 +82,8 @@ def plot_flow(
     Args:
         rows: The gradients, in depth order.
         title: The line above the plot.
-        ax: The axes to draw into; its figure is returned, with size and style as
-            they are. By default a new figure, sized to the number of rows.
+        ax: The axes to draw into; their figure is returned, with size and style
+            unchanged (default: a new figure, sized to the number of rows).
         theme: "light" or "dark": the page it is for.
 
     Raises:

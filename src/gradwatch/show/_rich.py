@@ -1,4 +1,4 @@
-"""A table for a terminal: it measures the room it gets and fits itself into it."""
+"""A table for a terminal that fits itself into the width it gets."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ LEAST_NAME = 16  # cells an address is never folded below; the others wrap first
 # head, head rule, body, section rule, foot rule, foot, bottom.
 _RULES = box.Box("    \n    \n ── \n    \n ── \n ── \n    \n    \n")
 
-# What is tried in turn until the addresses have room: how many digits, which columns
-# go, and how few cells an address may then be folded to.
+# Tried in turn until the addresses have room: the number of digits, the columns left
+# out, and the least number of cells that an address may then be folded to.
 _LAYOUTS: tuple[tuple[int, tuple[str, ...], int], ...] = (
     (4, (), 36),
     (3, (), 36),
@@ -95,7 +95,7 @@ def fit_rows(
 
 
 def natural_widths(grid: Grid) -> list[int]:
-    """Returns how many cells each column would like to have.
+    """Returns the natural width of each column, in cells.
 
     The headings of sections stand in the first column, and count there.
     """

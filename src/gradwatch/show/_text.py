@@ -12,7 +12,7 @@ from rich.console import Console, RenderableType
 from gradwatch.summarise import Row
 
 from . import _format as form
-from ._cells import Cell, Column, Grid, Section
+from ._cells import Cell, Grid, Section, TableColumn
 from ._rich import FittedTable, table_rich
 
 DEFAULT_WIDTH = 100
@@ -111,7 +111,7 @@ def plain_table(
     grid = Grid(
         title=form.printable(title),
         columns=tuple(
-            Column(form.printable(name), "right" if leans else "left")
+            TableColumn(form.printable(name), "right" if leans else "left")
             for name, leans in zip(columns, numeric, strict=True)
         ),
         sections=(Section("", cells),) if cells else (),

@@ -130,8 +130,7 @@ class GradientsPlugin(base_plugin.TBPlugin):
         served = self._runs.get(*_asker(request), request.args.get("run", ""))
         if served is None:
             raise _RefusedError(404, "`run` must be a run that TensorBoard serves.")
-        if refresh or not len(served.run.steps):
-            served.refresh()
+        served.refresh(always=refresh)
         return served
 
 

@@ -49,10 +49,16 @@ class ServedRun:
                     self._answers.popitem(last=False)
             return self._answers[key]
 
-    def refresh(self) -> None:
-        """Reads what is new, for a short time; the rest with the next request."""
+    def refresh(self, *, always: bool) -> None:
+        """Reads what is new, for a short time; the rest with the next request.
+
+        Args:
+            always: False to read only if there is no record yet.
+        """
         with self.lock:
-            self.run.refresh(_READING if len(self.run.steps) else _FIRST)
+            empty = not len(self.run.store)
+            if always or empty:
+                self.run.refresh(_FIRST if empty else _READING)
 
 
 class Runs:

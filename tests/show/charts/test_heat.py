@@ -287,11 +287,10 @@ def test_a_snapshot_is_one_record_in_full(table, found, index):
     """All quantities of all lines, at one recorded step."""
     for kind in ("weight", "activation", "value"):
         seen = snapshot(of(table), index, kind)
-        assert (seen.index, seen.step) == (index, STEPS[index])
         for place, name in enumerate(QUANTITIES):
             for line, address in enumerate(table.names(kind)):
                 key = (kind, address)
-                flags, value = seen.flags[place, line], seen.values[place, line]
+                flags, value = seen["flags"][place, line], seen["values"][place, line]
                 expected = None
                 if key in keys(found[index]):
                     mine = keys(found[index]).index(key)
@@ -302,7 +301,7 @@ def test_a_snapshot_is_one_record_in_full(table, found, index):
                     assert math.isnan(value)
                 else:
                     assert value == pytest.approx(expected, rel=1e-6)
-    counts = snapshot(of(table), STEPS.index(21), "weight").counts
+    counts = snapshot(of(table), STEPS.index(21), "weight")["counts"]
     assert counts[:, 0].tolist() == [0, 0, 5]
 
 
@@ -311,7 +310,9 @@ def test_a_click_finds_the_record_that_a_cell_shows(table):
     norm = QUANTITIES["norm"]
     kernel = ("weight", "a/kernel")
     assert worst_index(of(table), kernel, norm, (0, 13)) == STEPS.index(3)
-    norms = [snapshot(of(table), i, "weight").values[0, 0] for i in range(len(STEPS))]
+    norms = [
+        snapshot(of(table), i, "weight")["values"][0, 0] for i in range(len(STEPS))
+    ]
     inside = [i for i, step in enumerate(STEPS) if 40 <= step <= 90]
     best = max(inside, key=lambda i: norms[i])
     assert worst_index(of(table), kernel, norm, (40, 90)) == best

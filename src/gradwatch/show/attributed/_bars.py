@@ -20,13 +20,13 @@ ACROSS = 2
 """Examples side by side."""
 
 
-class Bars:
+class BarPanel:
     """A small chart for each example.
 
     Args:
-        panel: What is drawn.
+        panel: The panel to draw.
         theme: The colours.
-        top: The most features of an example; the rest is added up.
+        top: Maximum number of features of an example; the rest is added up.
     """
 
     def __init__(self, panel: Panel, theme: Theme, top: int) -> None:

@@ -9,14 +9,14 @@ from matplotlib.figure import Figure
 
 from .._figure import new_figure
 from ..palette import Theme
-from ._bars import Bars
-from ._image import Images
-from ._lines import Lines
+from ._bars import BarPanel
+from ._image import ImagePanel
+from ._lines import LinePanel
 from ._panel import Panel, together
-from ._tokens import Words
+from ._tokens import TokenPanel
 from ._words import wrapped_title
 
-Group = Images | Words | Bars | Lines
+Group = ImagePanel | TokenPanel | BarPanel | LinePanel
 
 
 def draw(panels: Sequence[Panel], title: str, theme: Theme, top: int) -> Figure:
@@ -40,10 +40,10 @@ def draw(panels: Sequence[Panel], title: str, theme: Theme, top: int) -> Figure:
 
 def _group(panels: list[Panel], theme: Theme, top: int) -> Group:
     if panels[0].kind == "image":
-        return Images(panels, theme)
+        return ImagePanel(panels, theme)
     (panel,) = panels[:1]
     if panel.kind == "tokens":
-        return Words(panel, theme)
+        return TokenPanel(panel, theme)
     if panel.kind == "bars":
-        return Bars(panel, theme, top)
-    return Lines(panel, theme)
+        return BarPanel(panel, theme, top)
+    return LinePanel(panel, theme)

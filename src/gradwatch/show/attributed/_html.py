@@ -1,4 +1,4 @@
-"""Attributions as HTML: no script, nothing loaded, every word escaped."""
+"""Attributions as HTML: no script, nothing loaded, all text escaped."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def panels_html(panels: Sequence[Panel], *, title: str, top: int = 12) -> str:
     True
 
     Args:
-        panels: What is shown.
+        panels: The panels to show.
         title: The line above everything.
-        top: The most bars of an example.
+        top: Maximum number of bars of an example.
     """
     lines = [
         '<div class="gradwatch">',

@@ -18,7 +18,7 @@ SIDE = 2.0  # inches of the longer side of a picture
 BAR, BAR_WIDTH = 0.75, 0.07  # inches of a scale with its numbers, and without
 
 
-class Images:
+class ImagePanel:
     """Examples as rows; the input, then a column for each panel.
 
     Args:

@@ -20,11 +20,11 @@ STRIPS = 16
 STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
 
 
-class Lines:
+class LinePanel:
     """Examples below each other, time to the right.
 
     Args:
-        panel: What is drawn.
+        panel: The panel to draw.
         theme: The colours.
     """
 

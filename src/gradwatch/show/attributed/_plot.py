@@ -1,4 +1,4 @@
-"""The door to the figures. It does not need matplotlib; what lies behind it does."""
+"""The figure of attributions. Only the files that draw import matplotlib."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def plot_panels(
     1
 
     Args:
-        panels: What is drawn.
+        panels: The panels to draw.
         title: The line above everything.
         theme: "light" or "dark".
-        top: The most bars of an example.
+        top: Maximum number of bars of an example.
 
     Raises:
         ImportError: If matplotlib is not installed.

@@ -63,11 +63,11 @@ def _wide(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
-class Words:
+class TokenPanel:
     """Examples below each other, and one scale for all of them.
 
     Args:
-        panel: What is drawn.
+        panel: The panel to draw.
         theme: The colours.
     """
 

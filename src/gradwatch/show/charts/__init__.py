@@ -19,7 +19,6 @@ from ._heat import heat as heat
 from ._quantities import QUANTITIES as QUANTITIES
 from ._quantities import Quantity as Quantity
 from ._quantities import column as column
-from ._snapshot import StepNumbers as StepNumbers
 from ._snapshot import histograms as histograms
 from ._snapshot import snapshot as snapshot
 from ._snapshot import worst_index as worst_index

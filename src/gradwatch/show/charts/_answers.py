@@ -86,10 +86,9 @@ def curves_answer(run: Run, span: Span, count: int) -> bytes:
 
 def snapshot_answer(run: Run, kind: str, index: int) -> bytes:
     """Returns one recorded step in full."""
-    shown = snapshot(run, index, kind)
-    facts = {"index": shown.index, "step": shown.step, "quantities": list(QUANTITIES)}
-    names = ("values", "flags", "counts")
-    return packed(facts, {name: getattr(shown, name) for name in names})
+    step = int(run.steps[index])
+    facts = {"index": index, "step": step, "quantities": list(QUANTITIES)}
+    return packed(facts, snapshot(run, index, kind))
 
 
 def histograms_answer(run: Run, name: str, span: Span, count: int) -> bytes:

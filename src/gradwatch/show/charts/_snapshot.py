@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,27 +13,18 @@ from ._heat import NONFINITE, Span, worst
 from ._quantities import QUANTITIES, Quantity
 
 
-@dataclass(frozen=True, slots=True)
-class StepNumbers:
-    """All quantities of one recorded step.
+def snapshot(run: Run, index: int, kind: str) -> dict[str, NDArray[Any]]:
+    """Returns all quantities of the rows of one kind at a recorded step.
 
-    Attributes:
-        index: Its index among the recorded steps.
-        step: Its number.
-        values: float64, `[quantities, rows]`, in the order of `QUANTITIES`.
-        flags: uint8, likewise: `MEASURED`, and what the number itself is.
-        counts: float64, `[3, rows]`: the numbers of elements that are NaN, +inf, -inf.
+    They are `values`, float64, `[quantities, rows]`, in the order of `QUANTITIES`;
+    `flags`, uint8, likewise: `MEASURED`, and what the number itself is; and `counts`,
+    `[3, rows]`: the numbers of elements that are NaN, +inf and -inf.
+
+    Args:
+        run: The run.
+        index: The index of the step among the recorded ones.
+        kind: The rows: one of `KINDS`.
     """
-
-    index: int
-    step: int
-    values: NDArray[np.float64]
-    flags: NDArray[np.uint8]
-    counts: NDArray[np.float64]
-
-
-def snapshot(run: Run, index: int, kind: str) -> StepNumbers:
-    """Returns all quantities of the rows of one kind at a recorded step."""
     store = run.store
     chunk, at = store.at(index)
     to, source = store.rows_of(chunk.layout, kind)
@@ -49,7 +40,7 @@ def snapshot(run: Run, index: int, kind: str) -> StepNumbers:
     counts = np.zeros((len(NONFINITE), count), np.float64)
     for row, name in enumerate(NONFINITE):
         counts[row, to] = np.nan_to_num(chunk.column(name)[at, source])
-    return StepNumbers(index, int(chunk.steps[at]), values, flags, counts)
+    return {"values": values, "flags": flags, "counts": counts}
 
 
 def worst_index(

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ..._errors import counted, quoted
-from .._cells import Cell, Column, Grid, Section
+from .._cells import Cell, Grid, Section, TableColumn
 from .._format import number, printable
 from .._rich import FittedTable
 from .._text import _printed
@@ -68,7 +68,7 @@ def _facts(difference: Difference) -> Grid:
         (Cell(printable(name)), Cell(_value(one)), Cell(_value(two)))
         for name, (one, two) in difference.facts.items()
     )
-    columns = (Column("what", "left"), Column("a", "left"), Column("b", "left"))
+    columns = tuple(TableColumn(name, "left") for name in ("what", "a", "b"))
     return Grid("What was trained", columns, (Section("", records),))
 
 
@@ -97,8 +97,8 @@ def _norms(difference: Difference) -> Iterator[RenderableType]:
     more = len(differ) - SHOWN
     footer = (f"and {more:,} more, less different",) if more > 0 else ()
     columns = (
-        Column("layer", "left"),
-        *map(Column, ("norm a", "norm b", "b / a", "since step", "not finite")),
+        TableColumn("layer", "left"),
+        *map(TableColumn, ("norm a", "norm b", "b / a", "since step", "not finite")),
     )
     records = tuple(_record(layer) for layer in differ[:SHOWN])
     grid = Grid(title, columns, (Section("", records),), footer=footer)

@@ -90,7 +90,7 @@ def follow(
         console.print(followed.picture(_tall(console)))
         return "once"
     watched = console.is_terminal and not console.is_dumb_terminal
-    output = _Screen(console, followed) if watched else _Lines(console, followed)
+    output = _Screen(console, followed) if watched else _FindingLines(console, followed)
     return _until_over(followed, output, stop or threading.Event(), 1 / refresh)
 
 
@@ -143,7 +143,10 @@ class _Followed:
 
 
 def _until_over(
-    followed: _Followed, output: _Screen | _Lines, stop: threading.Event, pause: float
+    followed: _Followed,
+    output: _Screen | _FindingLines,
+    stop: threading.Event,
+    pause: float,
 ) -> Why:
     why: Why = "stopped"
     try:
@@ -189,7 +192,7 @@ class _Screen:
         self._console.print(Text(farewell))
 
 
-class _Lines:
+class _FindingLines:
     """No terminal: one line for each finding."""
 
     def __init__(self, console: Console, followed: _Followed) -> None:

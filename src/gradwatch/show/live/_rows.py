@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...diagnose import SYMPTOMS, Finding
+from ...diagnose import SYMPTOMS, Finding, within
 from ...run import Run
 from ...summarise import is_blank
 from .._format import printable
@@ -69,7 +69,6 @@ def rows_of(run: Run) -> list[LiveRow]:
     kind = "weight" if "weight" in chunk.layout.kinds else "activation"
     names = run.store.names(kind)
     past, kinds = history(run, kind)
-    blamed = _blamed(run.findings)
 
     def newest(read: Any) -> list[float | None]:
         numbers, known = read(chunk, slice(at, at + 1))
@@ -87,7 +86,7 @@ def rows_of(run: Run) -> list[LiveRow]:
         to = names.index(name)
         now, worst = int(kinds[-1, to]), int(kinds[:, to].max())
         count = counts[now][source] if now in _BAD else None
-        state = _state(now, worst, count, _symptom(name, blamed))
+        state = _state(now, worst, count, _symptom(name, run.findings))
         norm = _norm(float(past[-1, to]), now)
         more = now, ratios[source], zeros[source], state
         rows.append(LiveRow(len(rows), name, norm, *more))
@@ -154,18 +153,12 @@ def _norm(norm: float, kind: int) -> float | None:
     return norm
 
 
-def _blamed(findings: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Returns the first symptom that was found at each address."""
-    symptoms: dict[str, str] = {}
+def _symptom(name: str, findings: Sequence[Mapping[str, Any]]) -> str | None:
+    """Returns the first symptom found at a weight, or at the layer it belongs to."""
     for finding in findings:
-        for address in finding.get("addresses", ()):
-            symptoms.setdefault(str(address), str(finding.get("symptom", "finding")))
-    return symptoms
-
-
-def _symptom(name: str, blamed: Mapping[str, str]) -> str | None:
-    """Returns the symptom found at a weight, or at the layer that it belongs to."""
-    return blamed.get(name, blamed.get(name.rpartition("/")[0]))
+        if within(name, [str(a) for a in finding.get("addresses", ())]):
+            return str(finding.get("symptom", "finding"))
+    return None
 
 
 def _state(now: int, worst: int, count: float | None, symptom: str | None) -> RowState:

@@ -17,7 +17,7 @@ from .. import palette
 from .._figure import note
 from .._fold import fold
 from .._format import printable
-from .._marks import Stretch, blocks_of, spaced
+from .._marks import Block, blocks_of, spaced
 from ..charts import NAN, NEGINF, POSINF
 from ..palette import Theme
 from ._badges import Badge
@@ -63,7 +63,7 @@ def steps_axis(ax: Axes, first: float, last: float) -> None:
 def names_axis(ax: Axes, names: Sequence[str]) -> None:
     """Names each row, or blocks of rows where there are too many."""
     named = [(float(row), printable(name)) for row, name in enumerate(names)]
-    blocks = [Stretch(name, row, row) for row, name in named]
+    blocks = [Block(name, row, row) for row, name in named]
     cells, size = 40, 8.5 if len(names) <= 40 else 7
     if len(names) > MOST_NAMED:
         # With more blocks than there is room for, some of the rows are named.

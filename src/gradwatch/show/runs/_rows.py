@@ -13,7 +13,6 @@ from ...summarise import Row, is_blank
 
 _NUMBERS = ("norm", "mean", "std", "min", "max", "mean_abs", "zeros", "underflow")
 _COUNTS = ("nan", "posinf", "neginf")
-_VECTORS = ("bias", "beta", "gamma", "scale")
 
 
 def nearest(run: Run, step: Any) -> int:
@@ -71,11 +70,9 @@ def _missed(fact: dict[str, Any]) -> bool:
 
 
 def _shape(name: str, facts: dict[str, Any]) -> tuple[int, ...]:
-    """Returns the shape that was noted, or one that the name makes likely."""
-    noted = facts.get(name, {}).get("shape")
-    if noted is not None:
-        return tuple(int(length) for length in noted)
-    return (1,) if name.endswith(_VECTORS) else (1, 1)
+    """Returns the shape that was noted, or that of a matrix."""
+    shape = facts.get(name, {}).get("shape", (1, 1))
+    return tuple(int(length) for length in shape)
 
 
 def _number(value: np.float64, whole: bool) -> float | int | None:

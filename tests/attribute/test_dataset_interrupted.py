@@ -315,11 +315,11 @@ def test_a_kill_while_a_store_is_deleted_leaves_none_under_its_name(
     """It was renamed before; the next call begins anew, and tidies up."""
     path = tmp_path / "why.zarr"
     made(path)
-    with monkeypatch.context() as patch, pytest.raises(BoomError):
+    with monkeypatch.context() as patch, pytest.raises(BoomError, match="killed"):
 
         def killed(*_, **options):
             if not options:
-                raise BoomError
+                raise BoomError("killed")
 
         patch.setattr(shutil, "rmtree", killed)
         made(path, resume=False)

@@ -1,4 +1,4 @@
-"""Which axis of a tensor holds the channels."""
+"""The axis of a tensor that holds the channels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LAST = (
     *(keras.layers.RNN, keras.layers.Bidirectional),
     *(keras.layers.MultiHeadAttention, keras.layers.Attention),
 )
-"""Layers whose last axis holds what they make, whatever the convolutions do."""
+"""Layers whose channels are last, whatever the convolutions do."""
 
 
 def channel_axis(
@@ -54,7 +54,7 @@ def channel_axis(
 
 
 def _formats(tree: Tree, ndim: int) -> set[str]:
-    """Returns what the layers say that take tensors of so many axes; else, what all do.
+    """Returns the formats of the layers that take `ndim` axes, or else of all.
 
     A sequence beside images is no image: where no layer of sequences says anything,
     its channels are last.
@@ -69,14 +69,14 @@ def _formats(tree: Tree, ndim: int) -> set[str]:
 
 
 def _takes(layer: Any) -> int | None:
-    """Returns how many axes a layer's input has; None where it does not say."""
+    """Returns the number of axes of a layer's input; None where it is unknown."""
     spec = getattr(layer, "input_spec", None)
     axes = getattr(spec, "ndim", None) or getattr(spec, "min_ndim", None)
     return axes if isinstance(axes, int) else None
 
 
 def _grey(tree: Tree, ndim: int) -> bool:
-    """Whether an input is an image without channels, which a layer adds to it."""
+    """Returns whether an input is an image to which a layer adds the channels."""
     found = [getattr(node.layer, "rank", None) for node in tree.layers.values()]
     ranks = [rank for rank in found if isinstance(rank, int)]
     # A series beside images is none: the convolutions have an input of their own.
@@ -88,7 +88,7 @@ def _grey(tree: Tree, ndim: int) -> bool:
 def _format_of(layer: Any, ndim: int | None) -> str | None:
     """Returns the data format of a layer that has one."""
     known = getattr(layer, "data_format", None)
-    # A Flatten has one that nobody sets: where it ends, there is no space any more.
+    # That of a Flatten is a default: after it there are no axes of space.
     if known in FORMATS and not isinstance(layer, keras.layers.Flatten):
         return str(known)
     if ndim is not None and isinstance(layer, _LAST):

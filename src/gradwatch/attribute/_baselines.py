@@ -47,7 +47,7 @@ def sampled(data: Any, count: int = 10, *, seed: int = 0) -> Sampled:
 
     Args:
         data: Inputs, in the structure of `x`, as many examples as you like.
-        count: How many are drawn for each example.
+        count: Number of draws for each example.
         seed: Of the draw.
 
     Returns:

@@ -17,6 +17,8 @@ from .._errors import GradwatchError, TargetError, quoted
 from .._keras import step_count
 from ..run import ImageWriter
 from ..targets import as_target
+from ._checked import is_count
+from ._method import require_attribution
 from ._panels import MOST
 from ._path import integrated_gradients
 from ._result import Attribution
@@ -30,7 +32,8 @@ class AttributionImages(keras.callbacks.Callback):
 
     The same examples are explained again and again, once before training and then as
     often as asked; the slider of the tab shows how the reasons change. The model trains
-    as if nobody looked, bit for bit. `tensorboard --logdir runs` shows the pictures.
+    as it would without them, bit for bit. `tensorboard --logdir runs` shows the
+    pictures.
 
     Example:
     >>> import gradwatch as gw, keras, numpy as np
@@ -55,7 +58,7 @@ class AttributionImages(keras.callbacks.Callback):
         method: Any method that is called with a model, inputs and a target.
         every: `"epoch"`, or a number of steps.
         layer: The layer to attribute to, for methods that take one.
-        count: The most examples that are drawn, up to 8: the first ones of `x`.
+        count: Maximum number of examples drawn, up to 8: the first ones of `x`.
         plot: Words for `Attribution.plot`, such as `{"tokens": …, "titles": …}`.
         **options: Further arguments of the method, such as `steps=20`.
 
@@ -108,12 +111,12 @@ class AttributionImages(keras.callbacks.Callback):
             self._failed(error)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Notes where the epoch begins."""
+        """Records the step at which the epoch begins."""
         del epoch, logs
         self._epoch_start = self._step
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Draws, if so many steps are made."""
+        """Draws every `every` steps."""
         del logs
         before, self._step = self._step, self._epoch_start + batch + 1
         every = self._every
@@ -121,7 +124,7 @@ class AttributionImages(keras.callbacks.Callback):
             self._try()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Draws, if that is asked for each epoch."""
+        """Draws, if `every` is `"epoch"`."""
         del epoch, logs
         if self._every is None:
             self._try()
@@ -144,16 +147,12 @@ class AttributionImages(keras.callbacks.Callback):
             self._failed(error)
 
     def _draw(self, step: int) -> None:
-        found = self._method(self.model, self._x, self._target, **self._options)
-        if not isinstance(found, Attribution):
-            raise GradwatchError(
-                "`method` must give an `Attribution`. Received: "
-                f"{getattr(self._method, '__name__', self._method)!r}, which gives an "
-                f"object of type {type(found).__name__}."
-            )
-        png, size = _png(found.plot(**self._plot))
-        name = found.method or getattr(self._method, "__name__", "attribution")
-        tag = name if found.layer is None else f"{name}/{found.layer}"
+        made = self._method(self.model, self._x, self._target, **self._options)
+        attribution = require_attribution(self._method, made)
+        png, size = _png(attribution.plot(**self._plot))
+        name = attribution.method or getattr(self._method, "__name__", "attribution")
+        layer = attribution.layer
+        tag = name if layer is None else f"{name}/{layer}"
         self._writer.write(step, tag, png, size)
         self.drawn.append(step)
 
@@ -218,8 +217,8 @@ def _first_target(target: Any, rows: int) -> Any:
 def _checked_every(every: Any) -> int | None:
     if every == "epoch":
         return None
-    if isinstance(every, int) and not isinstance(every, bool) and every >= 1:
-        return every
+    if is_count(every):
+        return int(every)
     raise GradwatchError(
         f"`every` must be a number of steps from 1, or 'epoch'. Received: {every!r}."
     )
@@ -248,7 +247,7 @@ def _checked_plot(plot: Any) -> Mapping[str, Any]:
 def _check_words(
     function: Any, given: tuple[Any, ...], words: Mapping[str, Any], argument: str
 ) -> None:
-    """Raises when a function does not take these words."""
+    """Raises if a function does not take these arguments."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # one that does not say what it takes
@@ -265,8 +264,8 @@ def _check_words(
 
 
 def _checked_count(count: Any) -> int:
-    if isinstance(count, int) and not isinstance(count, bool) and 1 <= count <= MOST:
-        return count
+    if is_count(count) and count <= MOST:
+        return int(count)
     raise GradwatchError(
         f"`count` must be a number of examples from 1 to {MOST}, which fit a picture. "
         f"Received: {count!r}."

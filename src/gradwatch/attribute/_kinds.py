@@ -1,4 +1,4 @@
-"""What an attribution looks like: a picture, words, a row of features, or a series."""
+"""The kind of picture an attribution becomes: image, words, bars or a series."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import numpy as np
 from .._errors import GradwatchError, quoted
 from ..show.attributed import KINDS
 from ._place import Place
-from ._resize import resized
 
 
 def kind_of(place: Place, source: Place | None, *, words: bool) -> str:
@@ -16,7 +15,7 @@ def kind_of(place: Place, source: Place | None, *, words: bool) -> str:
     Args:
         place: What was attributed to.
         source: The input of the model that it belongs to.
-        words: Whether the caller gave words.
+        words: True if the caller gave words.
     """
     axes = len(place.spatial)
     if axes >= 2:
@@ -27,7 +26,7 @@ def kind_of(place: Place, source: Place | None, *, words: bool) -> str:
 
 
 def checked_kind(kind: str | None, place: Place) -> None:
-    """Refuses a kind that a tensor cannot be drawn as.
+    """Raises if a tensor cannot be drawn as this kind.
 
     Raises:
         GradwatchError: If it is none, or the tensor has other axes.
@@ -65,7 +64,7 @@ def source_of(place: Place, sources: tuple[Place, ...]) -> Place | None:
 
 
 def whole(source: Place) -> bool:
-    """Whether an input is made of whole numbers: tokens."""
+    """Returns whether an input is made of whole numbers: tokens."""
     return source.values.dtype.kind in "iu"
 
 
@@ -85,10 +84,7 @@ def laid_over(place: Place, source: Place | None) -> Place:
         size: tuple[int, ...] = source.values.shape[1:]
     else:
         size = tuple(source.values.shape[axis] for axis in source.spatial)
-    values = place.values
-    for axis, length in zip(place.spatial, size, strict=True):
-        values = resized(values, axis, length)
-    return Place(place.name, values, place.activation, None)
+    return place.upsample(size)
 
 
 def pictures(place: Place) -> np.ndarray:

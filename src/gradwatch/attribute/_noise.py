@@ -59,7 +59,7 @@ def smoothgrad(  # noqa: PLR0913 - the noise, and what is looked at
         layer: The layer whose output is attributed to; None: the inputs. Noise is
             added to the inputs; in a model of tokens, which have none, to the layer.
         method: What is averaged: `saliency`, `integrated_gradients`, `grad_cam`, …
-        samples: How many noisy copies.
+        samples: Number of noisy copies.
         noise: The standard deviation, as a share of each example's range (largest
             minus smallest number).
         seed: Of the noise, which is the same on every backend.
@@ -104,7 +104,7 @@ def squaregrad(  # noqa: PLR0913 - the noise, and what is looked at
         target: What is explained, as in `saliency`.
         layer: The layer whose output is attributed to; None: the inputs.
         method: What is squared and averaged.
-        samples: How many noisy copies.
+        samples: Number of noisy copies.
         noise: The standard deviation, as a share of each example's range.
         seed: Of the noise.
         options: Further arguments of the method.
@@ -149,7 +149,7 @@ def vargrad(  # noqa: PLR0913 - the noise, and what is looked at
         target: What is explained, as in `saliency`.
         layer: The layer whose output is attributed to; None: the inputs.
         method: Whose variance is taken.
-        samples: How many noisy copies.
+        samples: Number of noisy copies.
         noise: The standard deviation, as a share of each example's range.
         seed: Of the noise.
         options: Further arguments of the method.

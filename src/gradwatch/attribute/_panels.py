@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from ._result import Attribution
 
 MOST = 8
-"""Examples of a figure; `a[8:16]` has the next ones."""
+"""Maximum number of examples in a figure; `a[8:16]` has the next ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What the caller says about a picture.
+    """Arguments of a picture.
 
     Attributes:
         kind: What to draw, or None.
@@ -48,7 +48,7 @@ def panels_of(attribution: Attribution, words: Words) -> list[Panel]:
     if isinstance(words.names, Mapping):
         for name in words.names:
             attribution.place(name)
-    found: list[Panel] = []
+    panels: list[Panel] = []
     used: set[str] = set()
     for place in attribution.places:
         checked_kind(words.kind, place)
@@ -58,16 +58,16 @@ def panels_of(attribution: Attribution, words: Words) -> list[Panel]:
         names = _names(words.names, place, attribution)
         maker = _Maker(place, source, attribution.method, captions)
         if kind == "image":
-            found += maker.images()
+            panels += maker.images()
         elif kind == "tokens":
-            found.append(maker.tokens(given))
+            panels.append(maker.tokens(given))
         elif kind == "bars":
-            found.append(maker.bars(names))
+            panels.append(maker.bars(names))
         else:
-            found.append(maker.lines(names))
+            panels.append(maker.lines(names))
     _require_use("tokens", words.tokens, used, {"tokens"})
     _require_use("names", words.names, used, {"bars", "lines"})
-    return found
+    return panels
 
 
 @dataclass(frozen=True, slots=True)

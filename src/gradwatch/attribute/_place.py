@@ -38,7 +38,7 @@ class Place:
 
     @property
     def flat(self) -> bool:
-        """Whether each number stands for itself: features of a table, units."""
+        """True if each number stands for itself: features of a table, units."""
         return self.activation.ndim <= 2
 
     def sum_channels(self) -> Place:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Attribution:
-    """How much each input, or each number of an activation, matters to a target.
+    """Attributions of a target to inputs, or to activations of layers.
 
     Example:
     >>> import gradwatch as gw, keras, numpy as np
@@ -58,7 +58,7 @@ class Attribution:
     again: Callable[[Any, Any], Attribution] | None = None
     """Explains another batch, or another model, in the same way: `again(model, x)`."""
 
-    # what there is --------------------------------------------------------------------
+    # contents ------------------------------------------------------------------------
 
     @property
     def values(self) -> Any:
@@ -84,7 +84,7 @@ class Attribution:
         """Returns one tensor of several by name; the only one without a name.
 
         Raises:
-            AddressError: When there is none, or several and none is named.
+            AddressError: If there is none, or several and none is named.
         """
         if name is None and len(self.places) == 1:
             return self.places[0]
@@ -129,7 +129,7 @@ class Attribution:
             text += f", delta at most {np.max(np.abs(self.delta)):.2g}"
         return text + ">"
 
-    # the same, in another form --------------------------------------------------------
+    # other forms ----------------------------------------------------------------------
 
     def sum_channels(self) -> Attribution:
         """Returns one number per position: pixel, time step, token.
@@ -184,7 +184,7 @@ class Attribution:
             )
         return sizes.pop()
 
-    # to look at -----------------------------------------------------------------------
+    # pictures -------------------------------------------------------------------------
 
     def plot(
         self,

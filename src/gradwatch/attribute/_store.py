@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ._result import Attribution
 
 FORMAT = 1
-"""Of the file; grows when an older gradwatch could not read it."""
+"""Version of the file; grows when an older gradwatch could not read it."""
 
 
 def save(attribution: Attribution, path: str | os.PathLike[str]) -> None:
@@ -64,12 +64,12 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
         )
 
     def places(group: str) -> tuple[Place, ...]:
-        found = []
+        tensors = []
         for number, (name, channels) in enumerate(words[group]):
             values = arrays[f"{group}/{number}/values"]
             activation = arrays.get(f"{group}/{number}/activation", values)
-            found.append(Place(name, values, activation, channels))
-        return tuple(found)
+            tensors.append(Place(name, values, activation, channels))
+        return tuple(tensors)
 
     return {
         "places": places("places"),

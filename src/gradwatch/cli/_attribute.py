@@ -30,7 +30,7 @@ METHODS = (
     *("layer_gradient_x_activation", "layer_conductance", "internal_influence"),
     *("squaregrad", "vargrad"),
 )
-"""Those that need nothing but a model, a batch, a target and perhaps a layer."""
+"""Methods that need only a model, a batch, a target and perhaps a layer."""
 
 _SHOWN = 20  # examples in the table
 
@@ -108,16 +108,16 @@ def command(  # noqa: PLR0913 - a method's arguments, and where its result goes
     _require_options(method, function, given)
     batch = batch_for(loaded, data, arrays)
     with one_sentence(ctx, "Running the model"):
-        found = function(loaded, batch.x, as_target(target), **given)
+        result = function(loaded, batch.x, as_target(target), **given)
     if output is not None:
-        found.save(output)
+        result.save(output)
         click.echo(f"Wrote {output}.", err=True)
     if plot is not None:
-        save_figure(ctx, found, plot)
+        save_figure(ctx, result, plot)
     if as_json:
-        say_json(_plain(found))
+        say_json(_plain(result))
     else:
-        say(_table(found))
+        say(_table(result))
 
 
 def _number(word: str | None) -> Any:
@@ -141,16 +141,16 @@ def _require_options(method: str, function: Any, given: dict[str, Any]) -> None:
             )
 
 
-def _plain(found: Any) -> dict[str, Any]:
+def _plain(attribution: Any) -> dict[str, Any]:
     return {
-        "method": found.method,
-        "target": found.target,
-        "layer": found.layer,
-        "settings": {name: _simple(v) for name, v in found.settings.items()},
-        "score": _listed(found.score),
-        "baseline_score": _listed(found.baseline_score),
-        "delta": _listed(found.delta),
-        "values": {place.name: _listed(place.values) for place in found.places},
+        "method": attribution.method,
+        "target": attribution.target,
+        "layer": attribution.layer,
+        "settings": {name: _simple(v) for name, v in attribution.settings.items()},
+        "score": _listed(attribution.score),
+        "baseline_score": _listed(attribution.baseline_score),
+        "delta": _listed(attribution.delta),
+        "values": {place.name: _listed(place.values) for place in attribution.places},
     }
 
 
@@ -171,33 +171,33 @@ def _listed(array: Any) -> Any:
     return None if array is None else np.asarray(array, "float64").tolist()
 
 
-def _table(found: Any) -> str:
+def _table(attribution: Any) -> str:
     """Returns a line for each example and tensor: its score, and where it is from."""
     from ..show import number, plain_table
 
     columns = ["example", "of", "score", "sum", "largest", "at"]
-    columns += ["delta"] if found.delta is not None else []
+    columns += ["delta"] if attribution.delta is not None else []
     records = []
-    for example in range(min(len(found), _SHOWN)):
-        for place in found.places:
+    for example in range(min(len(attribution), _SHOWN)):
+        for place in attribution.places:
             values = np.asarray(place.values[example], "float64")
             at = np.unravel_index(int(np.argmax(np.abs(values))), values.shape)
             record = [
                 str(example),
                 place.name,
-                number(float(found.score[example])),
+                number(float(attribution.score[example])),
                 number(float(values.sum())),
                 number(float(values[at])),
                 ", ".join(str(int(i)) for i in at) or "—",
             ]
-            if found.delta is not None:
-                record.append(number(float(found.delta[example]), 2))
+            if attribution.delta is not None:
+                record.append(number(float(attribution.delta[example]), 2))
             records.append(record)
-    where = "the inputs" if found.layer is None else found.layer
-    title = f"{found.method} of {found.target}, attributed to {where}"
-    more = len(found) - _SHOWN
+    where = "the inputs" if attribution.layer is None else attribution.layer
+    title = f"{attribution.method} of {attribution.target}, attributed to {where}"
+    more = len(attribution) - _SHOWN
     footer = [f"and {counted(more, 'more example')}: -o keeps all."] if more > 0 else []
-    if found.settings:
-        words = ", ".join(f"{n} {_word(v)}" for n, v in found.settings.items())
+    if attribution.settings:
+        words = ", ".join(f"{n} {_word(v)}" for n, v in attribution.settings.items())
         footer.append(f"With {words}.")
     return plain_table(columns, records, title=title, footer=footer)

@@ -154,17 +154,17 @@ class AttributedDataset:
 
     def __getitem__(self, examples: int | slice | Sequence[int]) -> Attribution:
         """Returns the attribution of one example or some; the batch axis stays."""
-        if isinstance(examples, slice):
-            start, stop, step = examples.indices(len(self))
-            if step == 1:
-                return self._rows([slice(start, max(start, stop))])
-            examples = range(start, stop, step)
-        elif isinstance(examples, int | np.integer):
-            examples = [int(examples)]
-        elif np.asarray(examples).dtype == bool:
-            examples = self._chosen(np.asarray(examples))
-        numbers = [self._number(int(number)) for number in examples]
-        return self._rows([slice(n, n + 1) for n in numbers] or [slice(0, 0)])
+        index: Any = examples
+        if not isinstance(examples, slice):
+            index = np.atleast_1d(examples) if np.size(examples) else slice(0)
+        try:
+            return self._rows(np.arange(len(self))[index])
+        except IndexError:
+            number = counted(len(self), "example")
+            raise IndexError(
+                f"There are {number}. Received: {examples!r}. A mask must have one "
+                f"value for each of the {number}."
+            ) from None
 
     def __iter__(self) -> Iterator[Attribution]:
         """Yields each example by itself, reading a batch at a time."""
@@ -174,30 +174,17 @@ class AttributedDataset:
     def batches(self) -> Iterator[Attribution]:
         """Yields the batches as they were made, one after the other."""
         for start, stop in zip([0, *self._ends], self._ends, strict=False):
-            yield self._rows([slice(start, stop)])
+            yield self._rows(np.arange(start, stop))
 
-    def _chosen(self, mask: np.ndarray) -> list[int]:
-        if mask.shape != (len(self),):
-            raise IndexError(
-                f"A mask must have one value for each of the "
-                f"{counted(len(self), 'example')}. Received: shape {mask.shape}."
-            )
-        return [int(number) for number in np.flatnonzero(mask)]
-
-    def _number(self, number: int) -> int:
-        if not -len(self) <= number < len(self):
-            raise IndexError(
-                f"There are {counted(len(self), 'example')}. Received: {number}."
-            )
-        return number % len(self)
-
-    def _rows(self, slices: Sequence[slice]) -> Attribution:
+    def _rows(self, numbers: np.ndarray) -> Attribution:
+        # Each run of neighbours is read at once.
+        runs = np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1)
+        slices = [slice(run[0], run[-1] + 1) if len(run) else slice(0) for run in runs]
         columns = {
             name: np.concatenate([np.asarray(column[rows]) for rows in slices])
             for name, column in self._columns.items()
         }
-        starts = [min(rows.start, len(self) - 1) for rows in slices]
-        batches = set(np.searchsorted(self._ends, starts, "right").tolist())
+        batches = set(np.searchsorted(self._ends, numbers, "right").tolist())
         # Of examples from several batches, the settings of the first batch of all.
         index = self._batches[batches.pop(), 3] if len(batches) == 1 else 0
         settings = dict(self._header["settings"][int(index)])

@@ -31,7 +31,7 @@ def deep_lift(
     baseline: Baseline = "zeros",
     batch_size: int | None = None,
 ) -> Attribution:
-    """What each number adds to the target, against a reference, in a single pass.
+    """Contribution of each number against a reference, in a single pass.
 
     Shrikumar, Greenside and Kundaje, *Learning Important Features Through Propagating
     Activation Differences* (2017), eqs. 3, 5 and 10: at each function of one number the
@@ -99,7 +99,7 @@ class Halves(Target):
     function: Function
 
     def key(self) -> Hashable:
-        """The same function of a whole batch is another pass."""
+        """Returns another key than the function of a whole batch has."""
         return ("halves", self.function.key())
 
     def value(self, setting: Setting) -> Any:
@@ -109,12 +109,12 @@ class Halves(Target):
     def scores(self, setting: Setting) -> Any:
         """The number of each example, and then that of each reference."""
         number = setting.batch_size // 2
-        found = []
+        scores = []
         for rows in (slice(None, number), slice(number, None)):
             some = keras.tree.map_structure(itemgetter(rows), setting.outputs)
             half = replace(setting, outputs=some, batch_size=number)
-            found.append(self.function.scores(half))
-        return ops.concatenate(found)
+            scores.append(self.function.scores(half))
+        return ops.concatenate(scores)
 
     def __str__(self) -> str:
         return str(self.function)

@@ -22,7 +22,7 @@ def saliency(
     absolute: bool = True,
     batch_size: int | None = None,
 ) -> Attribution:
-    """How fast the target changes with each number: the size of its gradient.
+    """Size of the gradient: how fast the target changes with each number.
 
     Simonyan, Vedaldi and Zisserman, *Deep Inside Convolutional Networks* (2014), eq. 3
     and section 3.1: |∂S/∂x|. One forward and one backward pass.

@@ -43,7 +43,7 @@ def internal_influence(  # noqa: PLR0913 - the path, and how it is walked
     rule: str = "gauss_legendre",
     batch_size: int | None = None,
 ) -> Attribution:
-    """How much the target answers to each number of a layer, over a path of inputs.
+    """Mean gradient at each number of a layer, over a path of inputs.
 
     Leino, Sen, Datta, Fredrikson and Li, *Influence-Directed Explanations for Deep
     Convolutional Networks* (2018), definition 1, with the inputs on the straight line
@@ -100,7 +100,7 @@ def layer_conductance(  # noqa: PLR0913 - the path, and how it is walked
     rule: str = "trapezoid",
     batch_size: int | None = None,
 ) -> Attribution:
-    """How much of the target flows through each number of a layer.
+    """Share of the target that flows through each number of a layer.
 
     Dhamdhere, Sundararajan and Yan, *How Important Is a Neuron?* (2019), eq. 3, as
     Shrikumar, Su and Kundaje (2018) compute it: Σ ∂F/∂y · Δy along the straight line
@@ -195,7 +195,7 @@ def neuron_conductance(  # noqa: PLR0913 - the path, and how it is walked
     rule: str = "gauss_legendre",
     batch_size: int | None = None,
 ) -> Attribution:
-    """What each input adds to the target through one neuron.
+    """Contribution of each input to the target through one neuron.
 
     Dhamdhere, Sundararajan and Yan, *How Important Is a Neuron?* (2019), eq. 2, before
     the sum over the inputs: (x − x′) · ∫₀¹ ∂F/∂y · ∂y/∂x dα on the straight line from
@@ -217,7 +217,7 @@ def neuron_conductance(  # noqa: PLR0913 - the path, and how it is walked
         x: One batch of inputs.
         target: What is explained, as in `saliency`.
         layer: The layer of the neuron.
-        neuron: The place in what the layer gives, without the batch axis.
+        neuron: The index into what the layer gives, without the batch axis.
         baseline: Where the path begins, as in `integrated_gradients`.
         steps: Points on the path.
         rule: `"gauss_legendre"` or `"trapezoid"`.

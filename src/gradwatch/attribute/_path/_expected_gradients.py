@@ -28,7 +28,7 @@ def expected_gradients(  # noqa: PLR0913 - what is drawn, and how often
     seed: int = 0,
     batch_size: int | None = None,
 ) -> Attribution:
-    """What each number adds to the target, against data instead of one baseline.
+    """Contribution of each number to the target, against data as baselines.
 
     Erion, Janizek, Sturmfels, Lundberg and Lee, *Improving Performance of Deep Learning
     Models with Axiomatic Attribution Priors and Expected Gradients* (2021), eq. 3:
@@ -52,7 +52,7 @@ def expected_gradients(  # noqa: PLR0913 - what is drawn, and how often
         layer: The layer whose output is attributed to; None: the inputs.
         data: What the input is compared with: inputs in the structure of `x`, as many
             examples as you like.
-        samples: How many draws for each example.
+        samples: Number of draws for each example.
         seed: Of the draws, which are the same on every backend.
         batch_size: Maximum number of rows in a pass.
 

@@ -33,7 +33,7 @@ def integrated_gradients(  # noqa: PLR0913 - the path, and how it is walked
     tolerance: float = 1e-3,
     batch_size: int | None = None,
 ) -> Attribution:
-    """What each number adds to the target on the way from a baseline to the input.
+    """Contribution of each number to the target, on the way from a baseline.
 
     Sundararajan, Taly and Yan, *Axiomatic Attribution for Deep Networks* (2017),
     eq. 1: (x − x′) · ∫₀¹ ∂F/∂x (x′ + α (x − x′)) dα. The values of an example add up

@@ -45,7 +45,7 @@ def fgsm(  # noqa: PLR0913 - what is attacked, how far, within what
             `y`. None: the compiled loss.
         layer: The layer whose output is moved, such as the embedding of a text model
             (Miyato, Dai and Goodfellow, 2017); None: the inputs.
-        epsilon: How far each number moves.
+        epsilon: The distance that each number moves.
         goal: `"lower"` or `"raise"` the target. None: scores are lowered, losses
             raised.
         y: The labels, for a loss.
@@ -105,11 +105,11 @@ def pgd(  # noqa: PLR0913 - what is attacked, how far, within what
         layer: The layer whose output is moved, as in `fgsm`; None: the inputs.
         epsilon: The radius of the ball.
         step: The length of a step.
-        steps: How many.
+        steps: Number of steps.
         norm: `"inf"`: each number moves by `step`, at most `epsilon` in all; `"l2"`:
             each example moves along its gradient, measured by the root of the sum of
             squares.
-        seed: Begins at a random place in the ball. None: at the input.
+        seed: Begins at a random point in the ball. None: at the input.
         goal: `"lower"` or `"raise"` the target; None as in `fgsm`.
         y: The labels, for a loss.
         bounds: The least and the largest number allowed.

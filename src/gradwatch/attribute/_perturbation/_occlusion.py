@@ -31,7 +31,7 @@ def occlusion(  # noqa: PLR0913 - the window, and what is put into it
     baseline: Baseline = "zeros",
     batch_size: int | None = None,
 ) -> Attribution:
-    """How much the target falls when a window of the input is covered.
+    """Fall of the target when a window of the input is covered.
 
     Zeiler and Fergus, *Visualizing and Understanding Convolutional Networks* (2014),
     section 4.2: F(x) − F(x with the window covered), for each position of the window;
@@ -54,7 +54,7 @@ def occlusion(  # noqa: PLR0913 - the window, and what is put into it
         layer: The layer whose output is covered; None: the inputs.
         window: The size of the window along each axis of space or time; features, where
             there are none.
-        stride: How far it moves. None: its own size.
+        stride: The step between two positions. None: its own size.
         baseline: What covers it, as in `integrated_gradients`.
         batch_size: Maximum number of rows in a pass.
 

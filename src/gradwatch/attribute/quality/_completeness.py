@@ -14,7 +14,7 @@ from ._question import require_attribution, require_finite
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Completeness:
-    """How far the values of each example are from adding up.
+    """Error of completeness of each example.
 
     Attributes:
         method: Of the attribution.
@@ -41,7 +41,7 @@ class Completeness:
 
 
 def completeness(a: Attribution) -> Completeness:
-    """How far the values are from adding up to f(x) − f(baseline).
+    """Error of the values against the sum they promise, f(x) − f(baseline).
 
     Sundararajan, Taly and Yan, *Axiomatic Attribution for Deep Networks* (2017),
     section 3 and proposition 1: Σᵢ φᵢ = F(x) − F(x′). No pass through the model.

@@ -47,7 +47,7 @@ class Curve:
 
     @property
     def better(self) -> np.ndarray:
-        """Whether each example's order is better than by chance."""
+        """True for each example whose order is better than chance."""
         if self.what == "deletion":
             return np.asarray(self.area < self.random_area)
         return np.asarray(self.area > self.random_area)

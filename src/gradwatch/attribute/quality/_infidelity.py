@@ -17,17 +17,17 @@ from ._perturbations import Perturbation, Perturbed
 from ._question import Question, finite_scores, question_of
 
 GRADIENTS = (*("saliency", "guided_backprop", "deconvnet", "internal_influence"),)
-"""What the target gains per unit of each number."""
+"""Methods whose values are the gain of the target per unit of each number."""
 CONTRIBUTIONS = (
     *("input_x_gradient", "layer_gradient_x_activation", "integrated_gradients"),
     *("deep_lift", "expected_gradients", "occlusion"),
 )
-"""What the target gained from each number, against a baseline."""
+"""Methods whose values are the gain from each number, against a baseline."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Infidelity:
-    """How wrong the explanation of each example is about changes of its input.
+    """Error of the explanation of each example about changes of its input.
 
     Attributes:
         method: Of the attribution.
@@ -71,7 +71,7 @@ def infidelity(  # noqa: PLR0913 - what is taken away, and how often
     batch_size: int | None = None,
     progress: bool | None = None,
 ) -> Infidelity:
-    """How far what the explanation foretells is from what changes of the input do.
+    """Error of what the explanation foretells about changes of the input.
 
     Yeh, Hsieh, Suggala, Inouye and Ravikumar, *On the (In)fidelity and Sensitivity of
     Explanations* (2019), definition 2.1: E[(Iᵀ Φ − (f(x) − f(x − I)))²] over
@@ -101,7 +101,7 @@ def infidelity(  # noqa: PLR0913 - what is taken away, and how often
             what the method itself compared with, else zeros.
         size: The noise, as a share of each example's range; or the side of the square,
             as a share of each axis; for tables, the share of the features.
-        samples: How many perturbations.
+        samples: Number of perturbations.
         normalise: Multiplies the explanation by the one number per example that suits
             it best, for methods which mean their values only up to a scale.
         seed: Of the perturbations, which are the same on every backend.
@@ -211,7 +211,7 @@ def _slopes(
     Raises:
         GradwatchError: If there is not one value for each number.
     """
-    found = []
+    slopes = []
     for place, own, start in zip(a.places, problem.free.values, starts, strict=True):
         values = place.values
         if kind == "gain" and a.method == "occlusion" and values.ndim == own.ndim - 1:
@@ -228,8 +228,8 @@ def _slopes(
         if kind == "gain":
             way = own - start
             values = values / np.where(way == 0, 1.0, way)
-        found.append(np.asarray(values, dtype="float64"))
-    return found
+        slopes.append(np.asarray(values, dtype="float64"))
+    return slopes
 
 
 def _missing_axis(whole: tuple[int, ...], part: tuple[int, ...]) -> int:

@@ -20,7 +20,7 @@ ALIKE = 0.5
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Randomisation:
-    """How alike the explanation stays while the model forgets what it learnt.
+    """Similarity of the explanation while the model forgets what it learnt.
 
     Attributes:
         method: Of the attribution.
@@ -32,7 +32,7 @@ class Randomisation:
         signed: The same of the values as they are.
         ssim: The structural similarity of the sizes as pictures; None where there are
             none.
-        signs: Whether some of the trained model's values are below zero.
+        signs: True if some of the trained model's values are below zero.
         without_effect: Layers that were left out, because the target does not depend
             on them: those of another output, or behind a neuron.
     """
@@ -49,7 +49,7 @@ class Randomisation:
 
     @property
     def similarity(self) -> float:
-        """What the verdict goes by: the rank correlation with half the layers random.
+        """Rank correlation with half the layers random, on which the verdict rests.
 
         That of the values as they are: on average over the examples, and over all that
         was drawn from half of the layers on; over each layer, where each is drawn by
@@ -61,7 +61,7 @@ class Randomisation:
 
     @property
     def passed(self) -> bool | None:
-        """Whether the explanation changed with the model; None: nobody can tell.
+        """True if the explanation changed with the model; None if it is undecided.
 
         Values without signs may stay alike for a good reason: where the input is
         strong, every model's gradient is large.

@@ -14,16 +14,16 @@ from ...select import Tree, WeightNode
 
 def layers_with_weights(tree: Tree) -> dict[str, list[WeightNode]]:
     """Returns the learnable weights of each layer that has some, inputs first."""
-    found: dict[str, list[WeightNode]] = {}
+    layers: dict[str, list[WeightNode]] = {}
     for node in tree.weights.values():
         if node.learnable:
-            found.setdefault(node.layer, []).append(node)
-    return found
+            layers.setdefault(node.layer, []).append(node)
+    return layers
 
 
 @contextlib.contextmanager
 def put_back(nodes: Sequence[WeightNode]) -> Iterator[list[np.ndarray]]:
-    """Gives the values of some weights; they have them again afterwards, to the bit."""
+    """Yields the values of some weights, and restores them to the bit."""
     variables = [node.variable for node in nodes]
     kept = [_copy(variable) for variable in variables]
     try:
@@ -33,7 +33,7 @@ def put_back(nodes: Sequence[WeightNode]) -> Iterator[list[np.ndarray]]:
 
 
 def _assign_all(variables: Sequence[Any], values: Sequence[np.ndarray]) -> None:
-    """Assigns, to the last one: who interrupts waits until it is done."""
+    """Assigns all of them; an interruption is raised when that is done."""
     interrupted: KeyboardInterrupt | None = None
     number = 0
     while number < len(variables):

@@ -26,8 +26,8 @@ class Sensitivity:
         target: What it explains, in words.
         values: The largest ‖Φ(y) − Φ(x)‖ of each example.
         relative: The same, divided by ‖Φ(x)‖; as it is where that is zero.
-        radius: How far y may be from x in any of its numbers.
-        samples: How many y were tried.
+        radius: Largest distance of y from x in any of its numbers.
+        samples: Number of y that were tried.
     """
 
     method: str
@@ -78,7 +78,7 @@ def sensitivity_max(
         x: Another batch, which is explained in the same way. None: that of `a`.
         radius: The largest change of each number of the input; in a model of tokens,
             of what the layer gives.
-        samples: How many changes are tried.
+        samples: Number of changes that are tried.
         seed: Of the changes, which are the same on every backend.
         progress: True or False for a bar or none. None: one in a terminal, if it
             takes longer than two seconds.
@@ -102,9 +102,9 @@ def sensitivity_max(
         held = _held_values(question)
         for _ in range(samples):
             batch = _moved(question, held, random, radius)
-            found = question.again(model, batch)
-            require_finite(found)
-            change = np.linalg.norm(_flat(found) - own, axis=1)
+            moved = question.again(model, batch)
+            require_finite(moved)
+            change = np.linalg.norm(_flat(moved) - own, axis=1)
             largest = np.maximum(largest, change)
             tick(1)
     size = np.linalg.norm(own, axis=1)

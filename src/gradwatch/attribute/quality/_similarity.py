@@ -1,4 +1,4 @@
-"""How alike two explanations are: by the order of their values, and as pictures."""
+"""Similarity of two explanations: by the order of their values, and as pictures."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ import pytest
 from keras import layers, ops
 
 import gradwatch as gw
+from gradwatch._keras import operation_modules
 from gradwatch.testing import assert_untouched
 
 from .models import WIDTH, X, array, chain, dense, mlp
@@ -276,3 +277,31 @@ def test_a_result_outlives_its_model():
     assert "hidden/kernel" in str(found)
     assert found["hidden/kernel"].shape[1] == 4
     assert ops.is_tensor(found["inputs"])
+
+
+def test_a_call_that_the_user_set_on_the_instance_is_used_and_comes_back():
+    """It is what the model computes with, so its gradient is the right one."""
+    layer = keras.layers.Dense(2, use_bias=False, name="a")
+    model = keras.Sequential([keras.Input((3,)), layer])
+    original = layer.call
+    own = layer.__dict__["call"] = lambda x, training=None: 2 * original(x)
+    x = np.ones((4, 3), "float32")
+    with assert_untouched(model):
+        g = gw.gradients(
+            model, x, target=gw.output(index=0), wrt=[gw.weights(), gw.activations()]
+        )
+    assert layer.__dict__["call"] is own
+    np.testing.assert_allclose(g.to_numpy()["a/kernel"][:, 0], [8.0, 8.0, 8.0])
+    np.testing.assert_allclose(g.to_numpy()["a"][:, 0], np.ones(4))
+
+
+def test_a_backward_rule_leaves_the_functions_of_keras_as_they_were():
+    """The very same objects, in each of its modules."""
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    model.add(keras.layers.ReLU())
+    before = [dict(vars(module)) for module in operation_modules()]
+    gw.attribute.guided_backprop(model, np.ones((2, 3), "float32"), gw.class_score(0))
+    after = [dict(vars(module)) for module in operation_modules()]
+    for had, has in zip(before, after, strict=True):
+        assert had.keys() == has.keys()
+        assert all(has[name] is value for name, value in had.items())

@@ -9,34 +9,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "gradwatch"
 
-HEADLESS = frozenset(
-    [
-        "Also",
-        "As",
-        "At",
-        "By",
-        "From",
-        "How",
-        "If",
-        "In",
-        "Not",
-        "Of",
-        "On",
-        "So",
-        "That",
-        "Those",
-        "What",
-        "When",
-        "Where",
-        "Whether",
-        "Which",
-        "Who",
-        "Whoever",
-        "Whose",
-        "Why",
-        "With",
-        "Without",
-    ]
+HEADLESS = (
+    *("Also", "As", "At", "By", "From", "How", "If", "In", "Not", "Of", "On", "So"),
+    *("That", "Those", "What", "When", "Where", "Whether", "Which", "Who", "Whoever"),
+    *("Whose", "Why", "With", "Without"),
 )
 """First words of a docstring that lacks its verb or its noun."""
 _WORDS = (
@@ -46,9 +22,7 @@ _WORDS = (
 # A line break may be inside of them, also in a comment.
 BANNED = re.compile(_WORDS.replace(" ", r"[\s#]+"), re.IGNORECASE)
 """Words that speak of people, or read as translated."""
-RENAMED = frozenset(
-    ["Behind", "Chart", "FoundStep", "Manner", "Moment", "Sight", "Told"]
-)
+RENAMED = ("Behind", "Chart", "FoundStep", "Manner", "Moment", "Sight", "Told")
 """Class names that have been replaced by terms of art."""
 
 ROOMS_DONE = (

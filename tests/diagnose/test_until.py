@@ -8,6 +8,7 @@ import pytest
 import gradwatch as gw
 from gradwatch.diagnose import PATIENCE, Finding, RuleEngine
 from gradwatch.run import RunWriter
+from gradwatch.show.report import report
 
 from .made_up import KERNELS, NAMES, facts, found, records
 from .test_rules import SICK, alone, length, stuck, vanishing
@@ -107,6 +108,8 @@ def test_it_is_the_same_live_and_afterwards(tmp_path):
     run = gw.open_run(tmp_path)
     assert gw.diagnose(run) == tuple(live.findings)
     assert live.findings[0].until == 45
+    for form in ("md", "html"):
+        assert "since step 3 until step 45" in report(run, form)
     # Reported at its beginning and whenever it ended: it is one finding.
     assert [Finding.from_dict(values) for values in run.findings] == live.findings
 

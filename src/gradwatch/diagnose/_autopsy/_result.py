@@ -145,7 +145,7 @@ class Autopsy:
         return "\n".join([*parts, *self.notes])
 
 
-_PLACES = {
+_WHERE = {
     "input": "in the data, in `{}`",
     "weight": "in the weight `{}`, before the step",
     "state": "in the weight `{}`, as the forward pass sets it",
@@ -158,17 +158,18 @@ _PLACES = {
 }
 
 
-def _found(found: Autopsy) -> list[str]:
-    where = str(found.where)
-    if where == "loss" and found.address not in ("loss", "target"):
+def _found(result: Autopsy) -> list[str]:
+    where = str(result.where)
+    if where == "loss" and result.address not in ("loss", "target"):
         where = "addition"
-    if where == "weight" and found.direction == "forward":
+    if where == "weight" and result.direction == "forward":
         where = "state"
-    place = _PLACES[where].format(found.address)
-    lines = [f"The first non-finite value is {place}{_counted(found.evidence)}."]
-    certainty = "Cause" if found.sure else "Likely cause"
-    lines.append(f"{certainty}: {found.cause}{_inputs(found.evidence)}.")
-    return lines
+    words = _WHERE[where].format(result.address) + _counted(result.evidence)
+    certainty = "Cause" if result.sure else "Likely cause"
+    return [
+        f"The first non-finite value is {words}.",
+        f"{certainty}: {result.cause}{_inputs(result.evidence)}.",
+    ]
 
 
 def _counted(evidence: Mapping[str, Any]) -> str:
@@ -195,14 +196,14 @@ def _inputs(evidence: Mapping[str, Any]) -> str:
     return f" ({before} {' and '.join(shown)})"
 
 
-def _nothing(found: Autopsy) -> list[str]:
+def _nothing(result: Autopsy) -> list[str]:
     lines = ["Nothing is non-finite in this pass."]
     for what in ("activation", "gradient"):
-        size = found.evidence.get(f"largest_{what}")
+        size = result.evidence.get(f"largest_{what}")
         if size is None:
             continue
-        place, dtype = (found.evidence[f"{what}_{key}"] for key in ("at", "dtype"))
-        room = found.evidence[f"{what}_headroom"]
+        address, dtype = (result.evidence[f"{what}_{key}"] for key in ("at", "dtype"))
+        room = result.evidence[f"{what}_headroom"]
         far = "" if room is None else f", 10^{room:.0f} times below the end of {dtype}"
-        lines.append(f"The largest {what} is {size:.4g}, at `{place}`{far}.")
+        lines.append(f"The largest {what} is {size:.4g}, at `{address}`{far}.")
     return lines

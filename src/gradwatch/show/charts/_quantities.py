@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ...run import Chunk
+from ...run import KINDS, Chunk
 from ...summarise import is_blank
 
 Numbers = NDArray[np.float64]
@@ -100,68 +100,59 @@ def _both(first: Measured, second: Measured) -> Measured:
     return first & second
 
 
-_ALL, _GRADIENTS, _WEIGHTS = (
-    ("weight", "activation", "value"),
-    ("weight", "activation"),
-    ("weight",),
-)
+_GRADIENTS, _WEIGHTS = ("weight", "activation"), ("weight",)
 _BEFORE = "of the unscaled gradient before clipping"
 
-QUANTITIES = {
-    quantity.name: quantity
-    for quantity in (
-        Quantity(
-            "norm", "norm", "log", _ALL, f"The Euclidean norm {_BEFORE}.",
-            column("norm"),
-        ),
-        Quantity(
-            "update_ratio", "update ratio", "log", _WEIGHTS,
-            "The norm of the update over the norm of the weight.", _update_ratio,
-        ),
-        Quantity(
-            "zeros", "zero", "share", _ALL, "The share of exact zeros.",
-            column("zeros"), percent=True,
-        ),
-        Quantity(
-            "noise", "noise", "share", _GRADIENTS,
-            "How much the norm changes from one record to the next: |a − b| / (a + b).",
-            _noise,
-        ),
-        Quantity(
-            "mean_abs", "mean |g|", "log", _ALL, f"The mean absolute value {_BEFORE}.",
-            column("mean_abs"),
-        ),
-        Quantity(
-            "largest", "largest |g|", "log", _ALL,
-            f"The largest absolute value {_BEFORE}.", _largest,
-        ),
-        Quantity(
-            "std", "std", "log", _ALL, f"The standard deviation {_BEFORE}.",
-            column("std"),
-        ),
-        Quantity(
-            "applied_norm", "norm after clipping", "log", _WEIGHTS,
-            "The norm of what the optimizer's rule was given.",
-            column("applied_norm"),
-        ),
-        Quantity(
-            "update_norm", "update norm", "log", _WEIGHTS,
-            "The norm of the weight after the step minus the weight before it.",
-            column("update_norm"),
-        ),
-        Quantity(
-            "weight_norm", "weight norm", "log", _WEIGHTS,
-            "The norm of the weight before the update.", column("weight_norm"),
-        ),
-        Quantity(
-            "underflow", "lost in float16", "share", _ALL,
-            "The share of elements that are not zero but would be in float16.",
-            column("underflow"), percent=True,
-        ),
-        Quantity(
-            "nonfinite", "non-finite elements", "log", _ALL,
-            "Number of elements that are NaN or infinite.", _nonfinite,
-        ),
-    )
-}  # fmt: skip
+
+def _recorded(
+    name: str, label: str, meaning: str, kinds: tuple[str, ...] = KINDS
+) -> Quantity:
+    return Quantity(name, label, "log", kinds, meaning, column(name))
+
+
+def _percent(name: str, label: str, meaning: str) -> Quantity:
+    return Quantity(name, label, "share", KINDS, meaning, column(name), percent=True)
+
+
+_ALL = (
+    _recorded("norm", "norm", f"The Euclidean norm {_BEFORE}."),
+    Quantity(
+        "update_ratio", "update ratio", "log", _WEIGHTS,
+        "The norm of the update over the norm of the weight.", _update_ratio,
+    ),
+    _percent("zeros", "zero", "The share of exact zeros."),
+    Quantity(
+        "noise", "noise", "share", _GRADIENTS,
+        "How much the norm changes from one record to the next: |a − b| / (a + b).",
+        _noise,
+    ),
+    _recorded("mean_abs", "mean |g|", f"The mean absolute value {_BEFORE}."),
+    Quantity(
+        "largest", "largest |g|", "log", KINDS,
+        f"The largest absolute value {_BEFORE}.", _largest,
+    ),
+    _recorded("std", "std", f"The standard deviation {_BEFORE}."),
+    _recorded(
+        "applied_norm", "norm after clipping",
+        "The norm of what the optimizer's rule was given.", _WEIGHTS,
+    ),
+    _recorded(
+        "update_norm", "update norm",
+        "The norm of the weight after the step minus the weight before it.", _WEIGHTS,
+    ),
+    _recorded(
+        "weight_norm", "weight norm",
+        "The norm of the weight before the update.", _WEIGHTS,
+    ),
+    _percent(
+        "underflow", "lost in float16",
+        "The share of elements that are not zero but would be in float16.",
+    ),
+    Quantity(
+        "nonfinite", "non-finite elements", "log", KINDS,
+        "Number of elements that are NaN or infinite.", _nonfinite,
+    ),
+)  # fmt: skip
+
+QUANTITIES = {quantity.name: quantity for quantity in _ALL}
 """All quantities, in the order in which they are offered."""

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradwatch.backends import Cut, Verdict
-from gradwatch.backends._flow import Flow, Step, analyse
+from gradwatch.backends._flow import Flow, Operation, analyse
 
 STOP = Cut("stop_gradient", "stop_gradient", "a")
 ROUND = Cut("not_differentiable", "round", "b")
@@ -22,7 +22,11 @@ def judge(steps, leaves, target="loss", outputs=None):
 
 def test_a_path_of_differentiable_steps_connects():
     """From the target back to the leaf, through any number of operations."""
-    steps = [Step(["w", "x"], "h"), Step(["h"], "y"), Step(["y"], "loss")]
+    steps = [
+        Operation(["w", "x"], "h"),
+        Operation(["h"], "y"),
+        Operation(["y"], "loss"),
+    ]
     assert judge(steps, ["w", "x", "h"]) == dict.fromkeys("wxh", CONNECTED)
 
 
@@ -33,7 +37,11 @@ def test_the_target_itself_is_connected():
 
 def test_a_cut_on_the_only_path_is_named():
     """Everything before the cut is cut off by it, everything after is connected."""
-    steps = [Step(["w"], "h"), Step(["h"], "s", STOP), Step(["s", "v"], "loss")]
+    steps = [
+        Operation(["w"], "h"),
+        Operation(["h"], "s", STOP),
+        Operation(["s", "v"], "loss"),
+    ]
     verdicts = judge(steps, ["w", "h", "s", "v"])
     cut = Verdict(connected=False, cuts=(STOP,))
     assert verdicts == {"w": cut, "h": cut, "s": CONNECTED, "v": CONNECTED}
@@ -42,16 +50,20 @@ def test_a_cut_on_the_only_path_is_named():
 def test_one_open_path_is_enough():
     """A cut beside an open path does not make a gradient missing."""
     steps = [
-        Step(["w"], "cut", STOP),
-        Step(["w"], "open"),
-        Step(["cut", "open"], "loss"),
+        Operation(["w"], "cut", STOP),
+        Operation(["w"], "open"),
+        Operation(["cut", "open"], "loss"),
     ]
     assert judge(steps, ["w"]) == {"w": CONNECTED}
 
 
 def test_only_the_first_cut_on_each_path_is_named():
     """Removing a later cut would not help; the first one is what to look at."""
-    steps = [Step(["w"], "s", STOP), Step(["s"], "r", ROUND), Step(["r"], "loss")]
+    steps = [
+        Operation(["w"], "s", STOP),
+        Operation(["s"], "r", ROUND),
+        Operation(["r"], "loss"),
+    ]
     assert judge(steps, ["w"])["w"].cuts == (STOP,)
     assert judge(steps, ["s"])["s"].cuts == (ROUND,)
 
@@ -59,10 +71,10 @@ def test_only_the_first_cut_on_each_path_is_named():
 def test_all_cuts_on_parallel_paths_are_named_in_the_order_of_execution():
     """Each of them would have to go."""
     steps = [
-        Step(["w"], "one", STOP),
-        Step(["w"], "two", ROUND),
-        Step(["w"], "three", ARGMAX),
-        Step(["three", "two", "one"], "loss"),
+        Operation(["w"], "one", STOP),
+        Operation(["w"], "two", ROUND),
+        Operation(["w"], "three", ARGMAX),
+        Operation(["three", "two", "one"], "loss"),
     ]
     assert judge(steps, ["w"])["w"].cuts == (STOP, ROUND, ARGMAX)
 
@@ -70,9 +82,9 @@ def test_all_cuts_on_parallel_paths_are_named_in_the_order_of_execution():
 def test_a_cut_that_leads_nowhere_is_not_named():
     """A rounded copy that is only printed did not cut anything."""
     steps = [
-        Step(["w"], "printed", ROUND),
-        Step(["w"], "s", STOP),
-        Step(["s"], "loss"),
+        Operation(["w"], "printed", ROUND),
+        Operation(["w"], "s", STOP),
+        Operation(["s"], "loss"),
     ]
     assert judge(steps, ["w"])["w"].cuts == (STOP,)
 
@@ -80,9 +92,9 @@ def test_a_cut_that_leads_nowhere_is_not_named():
 def test_the_same_cut_is_named_once():
     """One operation in one layer that cuts two paths is one cause."""
     steps = [
-        Step(["w"], "one", STOP),
-        Step(["w"], "two", STOP),
-        Step(["one", "two"], "loss"),
+        Operation(["w"], "one", STOP),
+        Operation(["w"], "two", STOP),
+        Operation(["one", "two"], "loss"),
     ]
     assert judge(steps, ["w"])["w"].cuts == (STOP,)
 
@@ -90,9 +102,9 @@ def test_the_same_cut_is_named_once():
 def test_a_value_that_only_another_output_uses_names_that_output():
     """The head of another output is connected to it, not to the target."""
     steps = [
-        Step(["trunk", "w"], "left"),
-        Step(["trunk", "v"], "right"),
-        Step(["left"], "loss"),
+        Operation(["trunk", "w"], "left"),
+        Operation(["trunk", "v"], "right"),
+        Operation(["left"], "loss"),
     ]
     verdicts = judge(
         steps, ["trunk", "w", "v"], outputs={"left": "left", "right": "right"}
@@ -103,7 +115,7 @@ def test_a_value_that_only_another_output_uses_names_that_output():
 
 def test_another_output_behind_a_cut_still_depends_on_it():
     """The output is named even if its own gradient would be cut."""
-    steps = [Step(["v"], "right", ROUND), Step(["w"], "loss")]
+    steps = [Operation(["v"], "right", ROUND), Operation(["w"], "loss")]
     verdict = judge(steps, ["v"], outputs={"right": "right"})["v"]
     assert verdict.other_outputs == ("right",)
     assert verdict.cuts == ()
@@ -111,16 +123,16 @@ def test_another_output_behind_a_cut_still_depends_on_it():
 
 def test_a_value_that_nothing_uses_has_neither_cut_nor_output():
     """It is simply not on the path."""
-    assert judge([Step(["w"], "loss")], ["v"]) == {"v": Verdict(connected=False)}
+    assert judge([Operation(["w"], "loss")], ["v"]) == {"v": Verdict(connected=False)}
 
 
 def test_an_operation_may_have_several_outputs():
     """A cut may stand at one of them only, as with the indices of a top-k."""
     steps = [
-        Step(["w"], "values"),
-        Step(["w"], "indices", ARGMAX),
-        Step(["indices"], "by_index"),
-        Step(["values"], "by_value"),
+        Operation(["w"], "values"),
+        Operation(["w"], "indices", ARGMAX),
+        Operation(["indices"], "by_index"),
+        Operation(["values"], "by_value"),
     ]
     assert judge(steps, ["w"], target="by_value")["w"] == CONNECTED
     assert judge(steps, ["w"], target="by_index")["w"].cuts == (ARGMAX,)
@@ -128,26 +140,30 @@ def test_an_operation_may_have_several_outputs():
 
 def test_a_value_written_in_place_keeps_all_its_makers():
     """In torch an operation may write into its own input; both ways count."""
-    steps = [Step(["w"], "h"), Step(["h", "v"], "h"), Step(["h"], "loss")]
+    steps = [
+        Operation(["w"], "h"),
+        Operation(["h", "v"], "h"),
+        Operation(["h"], "loss"),
+    ]
     assert judge(steps, ["w", "v"]) == dict.fromkeys("wv", CONNECTED)
 
 
 def test_a_loop_in_the_graph_ends():
     """Values carried from step to step of a loop depend on one another."""
     steps = [
-        Step(["start"], "carry"),
-        Step(["carry", "w"], "next"),
-        Step(["next"], "carry"),
-        Step(["carry"], "loss"),
+        Operation(["start"], "carry"),
+        Operation(["carry", "w"], "next"),
+        Operation(["next"], "carry"),
+        Operation(["carry"], "loss"),
     ]
     assert judge(steps, ["start", "w"]) == dict.fromkeys(["start", "w"], CONNECTED)
-    blocked = [*steps[:2], Step(["next"], "carry", STOP), steps[3]]
+    blocked = [*steps[:2], Operation(["next"], "carry", STOP), steps[3]]
     assert judge(blocked, ["w"])["w"].cuts == (STOP,)
 
 
 def test_a_deep_graph_needs_no_deep_stack():
     """Ten thousand operations in a row are no trouble."""
-    steps = [Step([i], i + 1) for i in range(10_000)]
+    steps = [Operation([i], i + 1) for i in range(10_000)]
     assert judge(steps, [0], target=10_000) == {0: CONNECTED}
 
 
@@ -184,7 +200,7 @@ def graphs(draw):
         inputs = draw(st.lists(st.integers(0, value - 1), max_size=3, unique=True))
         cut = draw(st.sampled_from([None, None, STOP, ROUND, ARGMAX]))
         if inputs:
-            steps.append(Step(inputs, value, cut))
+            steps.append(Operation(inputs, value, cut))
     return steps, size
 
 
@@ -216,7 +232,7 @@ def test_the_order_of_the_leaves_does_not_matter(graph, random):
 
 def test_the_slow_twin_can_tell_graphs_apart():
     """The brute force itself: three ways through a diamond with a shortcut."""
-    steps = [Step([0], 1), Step([0], 2, STOP), Step([1, 2, 0], 3)]
+    steps = [Operation([0], 1), Operation([0], 2, STOP), Operation([1, 2, 0], 3)]
     paths = list(every_path(steps, 0, 3))
     assert len(paths) == 3
     assert all(a.output in b.inputs for path in paths for a, b in pairwise(path))

@@ -26,7 +26,9 @@ LAYERED = (
 ENDS = "ignore:Your input ran out of data:UserWarning"
 # A tap on an activation is one operation more: the compiler puts the terms of a loss in
 # another order there, or rounds a product and a sum apart. The last digit may differ.
-ROUNDED = {("tensorflow", "two_optimizers"), ("tensorflow", "products_by_xla")}
+FUSED_OTHERWISE = {("tensorflow", "products_by_xla")}
+# Without XLA that is only in the loss; no weight's last digit differs.
+ROUNDED = {("tensorflow", "two_optimizers"), *FUSED_OTHERWISE}
 ADDED = {"grad_norm", "update_ratio"}
 
 
@@ -126,9 +128,10 @@ def test_training_is_the_same_with_activations_and_histograms(tmp_path, name):
     if (keras.config.backend(), name) in ROUNDED:
         for metric, values in expected.pop("history").items():
             np.testing.assert_allclose(found["history"][metric], values, rtol=1e-6)
-        for mine, theirs in zip(found["state"], expected.pop("state"), strict=True):
+        del found["history"]
+    if (keras.config.backend(), name) in FUSED_OTHERWISE:
+        for mine, theirs in zip(found.pop("state"), expected.pop("state"), strict=True):
             np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-6)
-        del found["history"], found["state"]
     assert_same(found, expected)
     run_ = open_run(tmp_path)
     assert run_.steps.tolist() == [*range(len(run_.steps))]

@@ -23,7 +23,7 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Operation:
     """One operation: which values it reads, the one it makes, and whether it cuts."""
 
     inputs: Sequence[Hashable]
@@ -39,7 +39,7 @@ class Flow:
     the next round reads it.
     """
 
-    steps: list[Step]
+    steps: list[Operation]
     leaves: Mapping[Hashable, Hashable]
     target: Hashable
     outputs: Mapping[str, Hashable]
@@ -58,10 +58,10 @@ class Verdict:
 
 @dataclass(slots=True)
 class _Index:
-    makers: dict[Hashable, list[Step]] = field(
+    makers: dict[Hashable, list[Operation]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    readers: dict[Hashable, list[tuple[int, Step]]] = field(
+    readers: dict[Hashable, list[tuple[int, Operation]]] = field(
         default_factory=lambda: defaultdict(list)
     )
 

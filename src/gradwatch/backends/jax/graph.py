@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
-from .._flow import Cut, Flow, Step
+from .._flow import Cut, Flow, Operation
 from .._names import canonical, operation
 from .._protocol import Leaf, See
 
@@ -29,11 +29,11 @@ _INLINED = (
 
 
 def flow_of(
-    closed: ClosedJaxpr, leaves: list[Leaf], names: list[str], places: list[str]
+    closed: ClosedJaxpr, leaves: list[Leaf], names: list[str], addresses: list[str]
 ) -> Flow:
     """Draws an equation list: its last inputs are the leaves, then target, outputs."""
     jaxpr = closed.jaxpr
-    drawing = _Drawing(places)
+    drawing = _Drawing(addresses)
     scope: _Names = {}
     drawing.add(jaxpr, scope, "")
     zeros = jaxpr.invars[len(jaxpr.invars) - len(leaves) :]
@@ -52,9 +52,9 @@ _Names = dict[Any, int]
 class _Drawing:
     """Equations as steps; a call is drawn as what it calls, under names of its own."""
 
-    def __init__(self, places: list[str]) -> None:
-        self.places = places
-        self.steps: list[Step] = []
+    def __init__(self, addresses: list[str]) -> None:
+        self.addresses = addresses
+        self.steps: list[Operation] = []
         self._number = itertools.count()
 
     def ident(self, var: Any, names: _Names) -> int:
@@ -68,30 +68,32 @@ class _Drawing:
     def add(self, jaxpr: Any, names: _Names, outer: str) -> None:
         """Adds the steps of an equation list."""
         for eqn in jaxpr.eqns:
-            place = _place(eqn, self.places) or outer
+            address = _address_of(eqn, self.addresses) or outer
             bodies = list(_bodies(eqn))
             for body in bodies:
-                self._add_body(eqn, body, names, place)
+                self._add_body(eqn, body, names, address)
             if bodies:
                 continue
             inputs = [self.ident(var, names) for var in eqn.invars]
             for var in eqn.outvars:
-                step = Step(inputs, self.ident(var, names), _cut(eqn, var, place))
+                step = Operation(
+                    inputs, self.ident(var, names), _cut(eqn, var, address)
+                )
                 self.steps.append(step)
 
-    def _add_body(self, eqn: Any, body: _Body, names: _Names, place: str) -> None:
+    def _add_body(self, eqn: Any, body: _Body, names: _Names, address: str) -> None:
         inner: _Names = {}
         for mine, theirs in zip(body.jaxpr.invars, body.given, strict=True):
             # Each has its own number: a loop also feeds its own results in.
             self._join(theirs, names, mine, inner)
-        self.add(body.jaxpr, inner, place)
+        self.add(body.jaxpr, inner, address)
         for mine, theirs in zip(body.jaxpr.outvars, eqn.outvars, strict=True):
             self._join(mine, inner, theirs, names)
-        for result, again in body.rounds:
-            self._join(result, inner, again, inner)
+        for result, next_round in body.rounds:
+            self._join(result, inner, next_round, inner)
 
     def _join(self, source: Any, names: _Names, sink: Any, others: _Names) -> None:
-        step = Step([self.ident(source, names)], self.ident(sink, others))
+        step = Operation([self.ident(source, names)], self.ident(sink, others))
         self.steps.append(step)
 
 
@@ -110,8 +112,8 @@ def _bodies(eqn: Any) -> Iterator[_Body]:
     if name == "scan":
         jaxpr, skip = params["jaxpr"].jaxpr, params["num_consts"]
         carried = jaxpr.outvars[: params["num_carry"]]
-        again = jaxpr.invars[skip : skip + params["num_carry"]]
-        yield _Body(jaxpr, given, list(zip(carried, again, strict=True)))
+        next_round = jaxpr.invars[skip : skip + params["num_carry"]]
+        yield _Body(jaxpr, given, list(zip(carried, next_round, strict=True)))
     elif name == "while":
         jaxpr, skip = params["body_jaxpr"].jaxpr, params["body_nconsts"]
         inside = given[params["cond_nconsts"] :]
@@ -128,19 +130,19 @@ def _bodies(eqn: Any) -> Iterator[_Body]:
                 return
 
 
-def _place(eqn: Any, places: list[str]) -> str:
-    found = re.findall(r"\bgw(\d+)\b", str(eqn.source_info.name_stack))
-    return places[int(found[-1])] if found else ""
+def _address_of(eqn: Any, addresses: list[str]) -> str:
+    numbers = re.findall(r"\bgw(\d+)\b", str(eqn.source_info.name_stack))
+    return addresses[int(numbers[-1])] if numbers else ""
 
 
-def _cut(eqn: Any, var: Any, place: str) -> Cut | None:
+def _cut(eqn: Any, var: Any, address: str) -> Cut | None:
     name = operation(eqn.primitive.name)
     if name == "stop_gradient":
-        return Cut("stop_gradient", name, place)
+        return Cut("stop_gradient", name, address)
     if not jnp.issubdtype(var.aval.dtype, jnp.inexact):
-        return Cut("integer", name, place)
+        return Cut("integer", name, address)
     if name in _ZERO_GRADIENT:
-        return Cut("not_differentiable", name, place)
+        return Cut("not_differentiable", name, address)
     return None
 
 
@@ -228,10 +230,10 @@ _LOOPS: dict[str, Callable[[Any, Any, list[Any]], list[Any]]] = {
 
 
 def _floats(values: list[Any]) -> list[np.ndarray]:
-    found = []
+    floats = []
     for value in values:
         if isinstance(value, int | float) and not isinstance(value, bool):
-            found.append(np.asarray(value, "float64"))
+            floats.append(np.asarray(value, "float64"))
         elif hasattr(value, "dtype") and jnp.issubdtype(value.dtype, jnp.floating):
-            found.append(np.asarray(value))
-    return found
+            floats.append(np.asarray(value))
+    return floats

@@ -24,9 +24,9 @@ def level() -> Any:
 class JaxRecorder:
     """Adds a zero at each leaf; without zeros given, only learns which there are."""
 
-    def __init__(self, zeros: dict[Leaf, Tensor] | None, places: list[str]) -> None:
+    def __init__(self, zeros: dict[Leaf, Tensor] | None, addresses: list[str]) -> None:
         self.zeros = zeros
-        self.places = places
+        self.addresses = addresses
         self.leaves: dict[Leaf, Any] = {}
         self.kept: dict[Leaf, Tensor] = {}
         self._level = level()
@@ -52,8 +52,8 @@ class JaxRecorder:
     @contextlib.contextmanager
     def place(self, address: str) -> Iterator[None]:
         """The name stack of an equation tells its layer; names must not hold "/"."""
-        self.places.append(address)
-        with jax.named_scope(f"gw{len(self.places) - 1}"):
+        self.addresses.append(address)
+        with jax.named_scope(f"gw{len(self.addresses) - 1}"):
             yield
 
 
@@ -71,11 +71,11 @@ class JaxRunner:
         self.compiled = compiled
         self.variables = variables
         leaves = _discover(program, variables, tensors)
-        places: list[str] = []
+        addresses: list[str] = []
         holder: dict[str, Any] = {}
 
         def forward(values: Any, batch: Any, zeros: list[Tensor]) -> Any:
-            recorder = JaxRecorder(dict(zip(leaves, zeros, strict=True)), places)
+            recorder = JaxRecorder(dict(zip(leaves, zeros, strict=True)), addresses)
             outcome: Outcome = program(recorder, values, batch)
             target = outcome.value
             if outcome.scale is not None:
@@ -93,7 +93,7 @@ class JaxRunner:
         self.facts = outcome.facts
         self.outputs = shapes(outcome.outputs)
         names = list(outcome.outputs)
-        self.verdicts = analyse(flow_of(closed, list(leaves), names, places))
+        self.verdicts = analyse(flow_of(closed, list(leaves), names, addresses))
         connected = [leaf for leaf in leaves if self.verdicts[leaf].connected]
         self._names = (names, holder["kept"], list(leaves), connected)
         run = _differentiated(closed, result, leaves, connected)
@@ -103,9 +103,9 @@ class JaxRunner:
         """Runs forward and backward once, on the variables' values of now."""
         names, kept_names, leaves, connected = self._names
         values = [v.value for v in self.variables]
-        value, outputs, kept, extras, found = self._run(values, list(tensors))
+        value, outputs, kept, extras, some = self._run(values, list(tensors))
         gradients: dict[Leaf, Any] = dict.fromkeys(leaves)
-        gradients.update(zip(connected, found, strict=True))
+        gradients.update(zip(connected, some, strict=True))
         return Passed(
             value,
             dict(zip(names, outputs, strict=True)),

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow.python.framework import op_callbacks
 from tensorflow.python.framework import ops as tf_ops
 
-from .._flow import Cut, Flow, Step
+from .._flow import Cut, Flow, Operation
 from .._names import canonical, operation
 from .._protocol import Outcome, See
 
@@ -31,7 +31,7 @@ _STOPS = {"StopGradient", "PreventGradient"}
 
 def flow_of(recorder: TFRecorder, outcome: Outcome) -> Flow:
     """Draws everything that the target and the outputs are made from."""
-    steps: list[tuple[int, Step]] = []
+    steps: list[tuple[int, Operation]] = []
     ends = [outcome.value, *outcome.outputs.values()]
     _draw(ends, recorder, "", steps)
     steps.sort(key=lambda numbered: numbered[0])
@@ -47,7 +47,7 @@ def _draw(
     ends: Sequence[Any],
     recorder: TFRecorder,
     outer: str,
-    steps: list[tuple[int, Step]],
+    steps: list[tuple[int, Operation]],
     number: int | None = None,
 ) -> None:
     """Adds the operations that some tensors of one graph are made from.
@@ -62,32 +62,32 @@ def _draw(
             continue
         seen.add(id(op))
         when = op._id if number is None else number
-        place = recorder.place_of(op) or outer
+        address = recorder.address_of(op) or outer
         inputs = list(op.inputs)
         queue += [tensor.op for tensor in inputs]
         bodies = list(_bodies(op))
         for body, given in bodies:
             _enter(body, given, op, steps, when)
-            _draw(body.outputs, recorder, place, steps, when)
+            _draw(body.outputs, recorder, address, steps, when)
         for output in op.outputs if not bodies else ():
-            cut = _cut(op, output, place)
+            cut = _cut(op, output, address)
             read = [tensor.ref() for tensor in inputs]
             if op.type == "IdentityN":  # each output is one input
                 read = [inputs[output.value_index].ref()]
-            steps.append((when, Step(read, output.ref(), cut)))
+            steps.append((when, Operation(read, output.ref(), cut)))
 
 
 def _enter(
-    body: Any, given: list[Any], op: Any, steps: list[tuple[int, Step]], when: int
+    body: Any, given: list[Any], op: Any, steps: list[tuple[int, Operation]], when: int
 ) -> None:
     """Joins a body to the operation that runs it, and a loop to its next round."""
     for outside, inside in zip(given, body.inputs, strict=False):
-        steps.append((when, Step([outside.ref()], inside.ref())))
+        steps.append((when, Operation([outside.ref()], inside.ref())))
     for inside, outside in zip(body.outputs, op.outputs, strict=False):
-        steps.append((when, Step([inside.ref()], outside.ref())))
+        steps.append((when, Operation([inside.ref()], outside.ref())))
     if op.type in _LOOPS:
-        for result, again in zip(body.outputs, body.inputs, strict=False):
-            steps.append((when, Step([result.ref()], again.ref())))
+        for result, next_round in zip(body.outputs, body.inputs, strict=False):
+            steps.append((when, Operation([result.ref()], next_round.ref())))
 
 
 def _bodies(op: Any) -> Iterator[tuple[Any, list[Any]]]:
@@ -100,13 +100,13 @@ def _bodies(op: Any) -> Iterator[tuple[Any, list[Any]]]:
             yield graph, given
 
 
-def _cut(op: Any, output: Any, place: str) -> Cut | None:
+def _cut(op: Any, output: Any, address: str) -> Cut | None:
     if op.type in _STOPS:
-        return Cut("stop_gradient", "stop_gradient", place)
+        return Cut("stop_gradient", "stop_gradient", address)
     if output.dtype.is_integer or output.dtype.is_bool or output.dtype == tf.string:
-        return Cut("integer", operation(op.type), place)
+        return Cut("integer", operation(op.type), address)
     if op.type in _ZERO_GRADIENT or _registered_as_none(op):
-        return Cut("not_differentiable", operation(op.type), place)
+        return Cut("not_differentiable", operation(op.type), address)
     return None
 
 

@@ -72,9 +72,11 @@ class TFKernels(BaseKernels):
         return (tf.bitwise.right_shift(bits, 23) & 255) - 127
 
     def count(self, numbers: Tensor, length: int) -> Tensor:
-        """Adds up segments: `bincount` does not compile with XLA."""
-        ones = tf.ones_like(numbers, tf.float32)
-        return tf.math.unsorted_segment_sum(ones, numbers, length)
+        """Counts by the raw operation: `tf.math.bincount` does not compile with XLA."""
+        counts = tf.raw_ops.DenseBincount(
+            input=numbers, size=length, weights=tf.zeros((0,), tf.int32)
+        )
+        return tf.cast(counts, tf.float32)
 
     def take(self, tensor: Tensor, indices: Any) -> Tensor:
         """Gathers; Keras would first look for indices counted from the end."""

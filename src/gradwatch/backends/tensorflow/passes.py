@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import bisect
 import contextlib
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import keras
@@ -25,7 +27,7 @@ class TFRecorder:
         self.graph = graph
         self.leaves: dict[Leaf, Tensor] = {}
         self.kept: dict[Leaf, Tensor] = {}
-        self._places: dict[Any, list[tuple[int, str]]] = {}
+        self._addresses: dict[Any, list[tuple[int, str]]] = {}
 
     def mark(self, leaf: Leaf, tensor: Tensor, *, keep: bool) -> Tensor:
         """Watching the tensor itself would be wrong where a layer returns its input."""
@@ -57,20 +59,20 @@ class TFRecorder:
             yield
             return
         graph = tf_ops.get_default_graph()
-        places = self._places.setdefault(graph, [(0, "")])
-        outer = places[-1][1]
-        places.append((graph.version, address))
+        addresses = self._addresses.setdefault(graph, [(0, "")])
+        outer = addresses[-1][1]
+        addresses.append((graph.version, address))
         try:
             yield
         finally:
-            places.append((graph.version, outer))
+            addresses.append((graph.version, outer))
 
-    def place_of(self, op: Any) -> str:
+    def address_of(self, op: Any) -> str:
         """Returns the address of the layer that made an operation."""
-        places = self._places.get(op.graph, [(0, "")])
+        addresses = self._addresses.get(op.graph, [(0, "")])
         # An operation is numbered by the version of the graph after it was added.
-        position = bisect.bisect_left(places, (op._id - 1, "")) - 1
-        return places[max(position, 0)][1]
+        position = bisect.bisect_left(addresses, (op._id - 1, "")) - 1
+        return addresses[max(position, 0)][1]
 
 
 def run(program: Program, variables: Sequence[Any], tensors: Sequence[Tensor]) -> Any:
@@ -151,25 +153,23 @@ class TFCompiled:
         self.facts: Any = None
         self.outputs: dict[str, tuple[int, ...]] = {}
         self.verdicts: dict[Leaf, Verdict] = {}
-        # A graph gives back a flat list of tensors; this is what goes where.
+        # A graph returns a flat list of tensors; this shows which is which.
         self._passed: Any = None
 
         def traced(*arguments: Tensor) -> list[Tensor]:
             recorder, outcome, gradients = run(program, variables, arguments)
             self.facts, self.outputs = outcome.facts, shapes(outcome.outputs)
             self.verdicts = analyse(flow_of(recorder, outcome))
-            found = without_cut(gradients, self.verdicts)
-            stowed = _Stowed()
             self._passed = Passed(
-                stowed.put(outcome.value),
-                {name: stowed.put(t) for name, t in outcome.outputs.items()},
-                {leaf: stowed.put(gradient) for leaf, gradient in found.items()},
-                {leaf: stowed.put(t) for leaf, t in recorder.kept.items()},
+                outcome.value,
+                outcome.outputs,
+                without_cut(gradients, self.verdicts),
+                recorder.kept,
                 outcome.facts,
                 self.verdicts,
-                {name: stowed.put(t) for name, t in outcome.extras.items()},
+                outcome.extras,
             )
-            return stowed.tensors
+            return _flattened(self._passed)
 
         signature = [tf.type_spec_from_value(tensor) for tensor in tensors]
         function = tf.function(traced, autograph=False)
@@ -179,38 +179,41 @@ class TFCompiled:
 
     def __call__(self, tensors: Sequence[Tensor]) -> Passed:
         """Runs the graph."""
-        flat = self._function(*tensors)
-        where = self._passed
-
-        def fetch(place: Any) -> Any:
-            if isinstance(place, Sparse):
-                return Sparse(flat[place.indices], flat[place.values], place.shape)
-            return None if place is None else flat[place]
-
-        return Passed(
-            fetch(where.value),
-            {name: fetch(place) for name, place in where.outputs.items()},
-            {leaf: fetch(place) for leaf, place in where.gradients.items()},
-            {leaf: fetch(place) for leaf, place in where.kept.items()},
-            where.facts,
-            where.verdicts,
-            {name: fetch(place) for name, place in where.extras.items()},
-        )
+        return _filled(self._passed, iter(self._function(*tensors)))
 
 
-class _Stowed:
-    """A flat list of tensors, and the places they were put at."""
-
-    def __init__(self) -> None:
-        self.tensors: list[Tensor] = []
-
-    def put(self, item: Any) -> Any:
-        if item is None:
-            return None
+def _flattened(passed: Passed) -> list[Tensor]:
+    """Returns all tensors of a pass as the flat list that a graph can return."""
+    groups = (passed.outputs, passed.gradients, passed.kept, passed.extras)
+    flat = [passed.value]
+    for item in itertools.chain.from_iterable(group.values() for group in groups):
         if isinstance(item, Sparse):
-            return Sparse(self.put(item.indices), self.put(item.values), item.shape)
-        self.tensors.append(item)
-        return len(self.tensors) - 1
+            flat += [item.indices, item.values]
+        elif item is not None:
+            flat.append(item)
+    return flat
+
+
+def _filled(traced: Passed, flat: Iterator[Tensor]) -> Passed:
+    """Returns a pass like the traced one, with the tensors that its graph returned."""
+
+    def next_like(item: Any) -> Any:
+        if isinstance(item, Sparse):
+            return Sparse(next(flat), next(flat), item.shape)
+        return None if item is None else next(flat)
+
+    def fill(group: Mapping[Any, Any]) -> dict[Any, Any]:
+        return {key: next_like(item) for key, item in group.items()}
+
+    # In the order of `_flattened`: these arguments are evaluated from left to right.
+    return replace(
+        traced,
+        value=next(flat),
+        outputs=fill(traced.outputs),
+        gradients=fill(traced.gradients),
+        kept=fill(traced.kept),
+        extras=fill(traced.extras),
+    )
 
 
 class TFTape:
@@ -244,9 +247,9 @@ class TFTape:
         return list(self.tape.gradient(target, native, **options))
 
     def gradient(self, target: Tensor, sources: Sequence[Any]) -> list[Any]:
-        """Differentiates; may be asked again."""
-        found = self.native_gradient(target, sources)
-        return [as_sparse(g, s) for g, s in zip(found, sources, strict=True)]
+        """Differentiates; may be called more than once."""
+        gradients = self.native_gradient(target, sources)
+        return [as_sparse(g, s) for g, s in zip(gradients, sources, strict=True)]
 
     def detached(self, target: Tensor) -> Tensor:
         """Returns the value of the target."""

@@ -572,8 +572,8 @@ class _Ring:
                 continue  # overtaken while it was read
             sent = {
                 key: parts
-                for key, found in rows.items()
-                if (parts := self._boxes.new(key, slot, found[slot])) is not None
+                for key, box in rows.items()
+                if (parts := self._boxes.new(key, slot, box[slot])) is not None
             }
             step = stamp - 1
             detail = self._details[step] if self._host.foreseen else self._promised

@@ -10,7 +10,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from .._flow import Cut, Step
+from .._flow import Cut, Operation
 from .._names import canonical, operation
 from .._protocol import See, Tensor
 
@@ -23,7 +23,7 @@ class Log(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, stack: list[str]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._stack = stack
-        self.steps: list[Step] = []
+        self.steps: list[Operation] = []
         self._alive: list[Any] = []
 
     def __torch_dispatch__(
@@ -37,18 +37,18 @@ class Log(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for tensor in tree_leaves(out):
             if torch.is_tensor(tensor):
                 cut = _cut(name, tensor, self._stack[-1])
-                self.steps.append(Step([id(t) for t in inputs], id(tensor), cut))
+                self.steps.append(Operation([id(t) for t in inputs], id(tensor), cut))
         self._alive.append((inputs, out))
         return out
 
 
-def _cut(name: str, tensor: Tensor, place: str) -> Cut | None:
+def _cut(name: str, tensor: Tensor, address: str) -> Cut | None:
     if name == "detach":
-        return Cut("stop_gradient", "stop_gradient", place)
+        return Cut("stop_gradient", "stop_gradient", address)
     if not (tensor.is_floating_point() or tensor.is_complex()):
-        return Cut("integer", operation(name), place)
+        return Cut("integer", operation(name), address)
     if name in _ZERO_GRADIENT:
-        return Cut("not_differentiable", operation(name), place)
+        return Cut("not_differentiable", operation(name), address)
     return None
 
 
@@ -70,20 +70,20 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         name = canonical(func.overloadpacket.__name__)
         # Of other operations a whole number is an axis or a size.
         scalars: Any = float | int if name in ("divide", "power") else float
-        inputs = _floats((args, kwargs), scalars)  # before: it may work in place
+        inputs = _floats((args, kwargs), scalars)  # before: it may work in address
         result = func(*args, **(kwargs or {}))
         self._see(name, inputs, _floats(result, ()))
         return result
 
 
 def _floats(structure: Any, scalars: Any) -> list[np.ndarray]:
-    found = []
+    floats = []
     for leaf in tree_leaves(structure):
         if torch.is_tensor(leaf) and leaf.is_floating_point():
             value = leaf.detach().cpu()
             if value.dtype == torch.bfloat16:  # which NumPy does not know
                 value = value.float()
-            found.append(value.numpy().copy())
+            floats.append(value.numpy().copy())
         elif isinstance(leaf, scalars) and not isinstance(leaf, bool):
-            found.append(np.asarray(leaf, "float64"))
-    return found
+            floats.append(np.asarray(leaf, "float64"))
+    return floats

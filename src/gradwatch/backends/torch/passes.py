@@ -175,12 +175,12 @@ def gradient_of(target: Tensor, sources: Sequence[Tensor]) -> list[Any]:
     if not target.requires_grad:
         return [None] * len(sources)
     usable = [s for s in sources if s.requires_grad]
-    found = iter(
+    gradients = iter(
         torch.autograd.grad(target, usable, retain_graph=True, allow_unused=True)
         if usable
         else ()
     )
-    return [next(found) if s.requires_grad else None for s in sources]
+    return [next(gradients) if s.requires_grad else None for s in sources]
 
 
 class TorchTape:
@@ -211,7 +211,7 @@ class TorchTape:
             parameter.requires_grad_(on)
 
     def gradient(self, target: Tensor, sources: Sequence[Any]) -> list[Any]:
-        """Differentiates; may be asked again."""
+        """Differentiates; may be called more than once."""
         native = [s if torch.is_tensor(s) else s.value for s in sources]
         self._thaw(True)
         try:

@@ -40,7 +40,7 @@ _LEAST, _MOST = 16, 1024  # steps in a chunk
 _NONFINITE = [COLUMNS.index(name) for name in ("nan", "posinf", "neginf")]
 
 _IDENTITY = ("symptom", "addresses", "since", "step", "measured")
-"""What two reports of one finding have in common."""
+"""Fields by which two reports of one finding are recognised."""
 
 Rows = tuple[NDArray[np.int_], NDArray[np.int_]] | tuple[None, None]
 """Indices among the names of a kind, and the rows of a chunk that go there."""

@@ -16,7 +16,7 @@ import pytest
 
 import gradwatch as gw
 from gradwatch.attribute import AttributedDataset, attribute_dataset
-from gradwatch.attribute._dataset._store import Store
+from gradwatch.attribute._dataset._store import DatasetStore
 
 from .datasets import (
     DATA,
@@ -227,7 +227,7 @@ def test_a_full_disk_costs_the_batch_in_hand(tmp_path, whole, number, monkeypatc
         full_disk(patch, number)
         made(path)
     nothing_whole(path)
-    done = Store(path).rows // 4
+    done = DatasetStore(path).rows // 4
     method = Doubled()
     same(made(path, method=method), whole)
     assert len(method.sizes) == 5 - done
@@ -237,7 +237,7 @@ def test_a_disk_full_at_the_very_end_costs_nothing(tmp_path, whole, monkeypatch)
     """All batches are there; the next call marks the store, and runs no model."""
     path = tmp_path / "why.zarr"
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
-        patch.setattr(Store, "finish", no_room)
+        patch.setattr(DatasetStore, "finish", no_room)
         made(path)
     nothing_whole(path)
     assert len(reopened(path)) == len(DATA)

@@ -61,7 +61,7 @@ def test_a_failure_of_ours_is_one_warning(tmp_path, monkeypatch, expected, place
 
 def test_what_was_recorded_before_a_failure_is_kept(tmp_path, monkeypatch, expected):
     """The warning names the step from which on there is nothing."""
-    recorder = gradwatch.monitor._recorder.Recorder
+    recorder = gradwatch.monitor._recorder.StepRecorder
     record = recorder.record
 
     def sometimes(self, step, *sent):

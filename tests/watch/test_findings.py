@@ -13,7 +13,7 @@ from keras import layers
 
 import gradwatch as gw
 from gradwatch.diagnose import RuleEngine
-from gradwatch.monitor._recorder import FindingHandler, Recorder, Training
+from gradwatch.monitor._recorder import FindingHandler, StepRecorder, Training
 from gradwatch.monitor._worker import Result, RunKeeper, Worker
 from gradwatch.run import RunWriter
 
@@ -218,12 +218,14 @@ def test_what_is_found_while_another_is_acted_on_is_told_once(tmp_path):
     number, more = 0, True
     while more:
         told, worker = [], Worker()
-        recorder = Recorder(tmp_path, 1, False, [], lambda f, told=told: told.append(f))
+        recorder = StepRecorder(
+            tmp_path, 1, False, [], lambda f, told=told: told.append(f)
+        )
         recorder._training = Training(None, keeper, worker, None)
         worker.results.append(judged(0))
         news = partial(worker.results.append, judged(1))
         act = partial(recorder.act, None)
-        more = interrupted(act, Recorder._collect, number, news)
+        more = interrupted(act, StepRecorder._collect, number, news)
         if not more:
             news()
         act()

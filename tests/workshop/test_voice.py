@@ -89,6 +89,18 @@ def test_the_pages_speak_plain_english():
     assert not faults, "\n".join(faults)
 
 
+def test_a_class_name_occurs_once_in_the_package():
+    """A reader who meets a name needs no import to know which class is meant."""
+    assert repeated_classes(SOURCE) == {}
+
+
+def test_a_repeated_class_name_is_found(tmp_path):
+    """Also where one of the two is private."""
+    (tmp_path / "a.py").write_text("class Step: ...")
+    (tmp_path / "b.py").write_text("class _Step: ...")
+    assert repeated_classes(tmp_path) == {"Step": ["a.py", "b.py"]}
+
+
 def repeated_classes(root):
     """The names that more than one class of the package has, and where."""
     homes = {}

@@ -53,7 +53,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class PassValues:
     """The result of one pass: a score per row, and gradient and value per tensor."""
 
     scores: Tensor
@@ -188,7 +188,7 @@ class Problem:
 
     def gradients(
         self, rows: np.ndarray, points: Sequence[Tensor] | None = None
-    ) -> Passed:
+    ) -> PassValues:
         """Runs forward and backward once.
 
         Args:
@@ -204,7 +204,7 @@ class Problem:
         entries = [by_leaf[leaf] for leaf in self._at.leaves]
         gradients = [self._gradient(entry, entries) for entry in entries]
         self.ruled = captured.ruled
-        return Passed(
+        return PassValues(
             captured.extras["scores"],
             gradients,
             [entry.value for entry in entries],

@@ -13,7 +13,7 @@ ROWS, ROOM = 64, 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RowRange:
     """Part of a number of things, filled up so that each pass has the same shape."""
 
     index: np.ndarray
@@ -21,7 +21,7 @@ class Part:
     """Number of things in it; the others repeat the last one, and do not count."""
 
 
-def in_parts(total: int, at_once: int) -> Iterator[Part]:
+def in_parts(total: int, at_once: int) -> Iterator[RowRange]:
     """Splits `total` things into parts of equal size.
 
     Example:
@@ -30,7 +30,7 @@ def in_parts(total: int, at_once: int) -> Iterator[Part]:
     """
     for start in range(0, total, at_once):
         index = np.minimum(np.arange(start, start + at_once), total - 1)
-        yield Part(index, min(at_once, total - start))
+        yield RowRange(index, min(at_once, total - start))
 
 
 def rows_for(tensors: Sequence[Any]) -> int:

@@ -19,7 +19,7 @@ _RESERVED = ("y", "sample_weight")
 
 
 @dataclass(frozen=True)
-class Batch:
+class LoadedBatch:
     """A batch of examples.
 
     Attributes:
@@ -69,7 +69,7 @@ def read(path: str, rows: int | None = None) -> dict[str, np.ndarray]:
     return {name: array[:rows] for name, array in arrays.items()}
 
 
-def batch_for(model: Any, path: str, arrays: Mapping[str, np.ndarray]) -> Batch:
+def batch_for(model: Any, path: str, arrays: Mapping[str, np.ndarray]) -> LoadedBatch:
     """Returns the batch in the structure that the model takes.
 
     Raises:
@@ -78,7 +78,7 @@ def batch_for(model: Any, path: str, arrays: Mapping[str, np.ndarray]) -> Batch:
     labels = {n.removeprefix(_LABELS): a for n, a in arrays.items() if _is_label(n)}
     own = {n: a for n, a in arrays.items() if n not in _RESERVED and not _is_label(n)}
     y = arrays.get("y", labels or None)
-    return Batch(_inputs(path, own, model), y, arrays.get("sample_weight"))
+    return LoadedBatch(_inputs(path, own, model), y, arrays.get("sample_weight"))
 
 
 def _is_label(name: str) -> bool:

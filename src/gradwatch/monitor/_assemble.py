@@ -35,7 +35,7 @@ class Labels:
     order: Collection[str]
 
 
-class Row(NamedTuple):
+class SentRow(NamedTuple):
     """The numbers of one variable or activation at one step."""
 
     name: str
@@ -114,7 +114,7 @@ class Assembler:
         values = np.stack([row.values for row in ordered])
         return Record(step, self._layout(ordered), values, counts, totals)
 
-    def _layout(self, rows: list[Row]) -> Layout:
+    def _layout(self, rows: list[SentRow]) -> Layout:
         """Returns the same object for the same rows: the file says it once."""
         key = tuple(row[:3] for row in rows)
         if key not in self._layouts:
@@ -125,20 +125,20 @@ class Assembler:
 
 def _rows(
     sent: dict[str, Parts], labels: Labels, histograms: bool, scale: float
-) -> Iterator[Row]:
+) -> Iterator[SentRow]:
     for key, (names, sizes) in labels.weights.items():
         if key in sent:
             values, counts = _weights(sent[key], histograms)
             for name, size, *row in zip(names, sizes, values, counts, strict=True):
-                yield Row(name, "weight", size, *row)
+                yield SentRow(name, "weight", size, *row)
     parts = sent.get(ACTIVATIONS, {})
     if "values" in parts:
         for name, row in zip(labels.activations, finish(parts["values"]), strict=True):
-            yield Row(name, "value", 0, row)
+            yield SentRow(name, "value", 0, row)
     if "gradients" in parts:
         gradients = finish(parts["gradients"], scale)
         for name, row in zip(labels.reached, gradients, strict=True):
-            yield Row(name, "activation", 0, row)
+            yield SentRow(name, "activation", 0, row)
 
 
 def _weights(parts: Parts, histograms: bool) -> tuple[NDArray[np.float64], Any]:

@@ -16,7 +16,7 @@ from .._shadow import Shadows
 from ..backends import current
 from ..select import Wrt
 from ._optimizer import HISTOGRAMS
-from ._recorder import Recorder
+from ._recorder import StepRecorder
 from ._schedule import StepInfo
 from ._watching import Watching, optimizers_of
 
@@ -142,7 +142,7 @@ class FitSteps:
         watching: The taps.
     """
 
-    def __init__(self, recorder: Recorder, watching: Watching) -> None:
+    def __init__(self, recorder: StepRecorder, watching: Watching) -> None:
         self._recorder = recorder
         self._watching = watching
         self._loss = LossReader(watching.model)
@@ -226,7 +226,7 @@ class Fit:
         self,
         model: Any,
         wrt: Wrt,
-        recorder: Recorder,
+        recorder: StepRecorder,
         hooks: FitHooks,
         keep: Callable[[Any], None] | None,
     ) -> None:

@@ -19,7 +19,7 @@ from ..run import Record, Sink
 from ..select import require_model
 from ._monitor import as_wrt
 from ._optimizer import HISTOGRAMS
-from ._recorder import Recorder
+from ._recorder import StepRecorder
 from ._schedule import Budget, Every, StepInfo
 from ._watching import Watching
 
@@ -38,7 +38,7 @@ class Watch:
     (0, ('a/kernel', 'a/bias'))
     """
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: StepRecorder) -> None:
         self._recorder = recorder
         self._last = time.perf_counter()
         self._asked = (recorder.step, self._last)
@@ -157,7 +157,7 @@ def watch(  # noqa: PLR0913 - the arguments of `GradientMonitor`, and two before
             "`model` must be built, so that its weights have names. Received: "
             f"{model.name!r}, which is not. Call it once on a batch, or `model.build`."
         )
-    recorder = Recorder(directory, every, histograms, sinks)
+    recorder = StepRecorder(directory, every, histograms, sinks)
     counts = [step_count(optimizer) for optimizer in optimizers]
     recorder.step = max(int(count.value) for count in counts if count is not None)
     loop = Watch(recorder)

@@ -20,7 +20,7 @@ from ..select import weights as of
 from ._fit import Fit, FitHooks
 from ._nonfinite import NonfiniteExaminer, OnNonfinite
 from ._nonfinite import check as check_nonfinite
-from ._recorder import OnFinding, Recorder
+from ._recorder import OnFinding, StepRecorder
 from ._schedule import Every
 from ._trainable import changed_since_compile, warn_of_change
 
@@ -98,7 +98,7 @@ class GradientMonitor(keras.callbacks.Callback):
         check_nonfinite(on_nonfinite)
         self._wants_autopsy = on_nonfinite == "autopsy"
         self._examiner: NonfiniteExaminer | None = None
-        self._recorder = Recorder(directory, every, histograms, sinks, on_finding)
+        self._recorder = StepRecorder(directory, every, histograms, sinks, on_finding)
         self._hooks = FitHooks(self.close, self._headline)
         self._wrt = as_wrt(layers, activations)
         self._fit: Fit | None = None

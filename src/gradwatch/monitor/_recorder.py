@@ -56,7 +56,7 @@ class Training:
     records: int = 0
 
 
-class Recorder:
+class StepRecorder:
     """Decides, collects and hands on; a failure of its own is one warning.
 
     Args:

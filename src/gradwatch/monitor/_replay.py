@@ -36,7 +36,7 @@ Values = list[NDArray[Any]]
 
 
 @dataclass
-class Snapshot:
+class WeightCopy:
     """The variables at one moment, and the batches of the steps that followed.
 
     Attributes:
@@ -92,7 +92,7 @@ class ReplayBuffer:
     def __init__(self, model: Any, optimizers: Sequence[Any]) -> None:
         self._model = model
         self._optimizers = optimizers
-        self.snapshots: list[Snapshot] = []
+        self.snapshots: list[WeightCopy] = []
         """Snapshots from which steps can be replayed, the latest last."""
         self._length: int | None = None
         self._cost = 0.0
@@ -118,7 +118,7 @@ class ReplayBuffer:
         if not finite(values[: len(self._model.variables)]):
             return False
         by_variable = {id(v): value for v, value in zip(variables, values, strict=True)}
-        snapshot = Snapshot(step, by_variable, self._is_whole())
+        snapshot = WeightCopy(step, by_variable, self._is_whole())
         # With the one before it: a record that shows a broken step may come late.
         self.snapshots = [*self.snapshots[-1:], snapshot]
         now = time.perf_counter()
@@ -142,7 +142,7 @@ class ReplayBuffer:
         current().synchronise(self._model)
         return finite(copied(self._model.variables))
 
-    def _note_rates(self, snapshot: Snapshot) -> None:
+    def _note_rates(self, snapshot: WeightCopy) -> None:
         """Notes the learning rates: a callback may set them between two epochs."""
         every = [v for optimizer in self._optimizers for v in optimizer.variables]
         rates = [v for v in every if v.name == "learning_rate"]

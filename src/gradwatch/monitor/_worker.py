@@ -2,7 +2,7 @@
 
 Two threads take part in watching. The trainer's thread runs `fit` or the loop; it must
 wait as little as possible, so it only fetches what the step has measured and puts a job
-on a queue (`Recorder` in `_recorder.py`). The worker thread takes the jobs in their
+on a queue (`StepRecorder` in `_recorder.py`). The worker thread takes the jobs in their
 order: it assembles the rows of the step into a record, writes the record to disk and
 runs the rules of the diagnosis on it. While the framework computes the next step it
 does not hold Python's lock, and the worker makes use of that time.

@@ -60,7 +60,7 @@ def assert_untouched(model: keras.Model) -> Iterator[None]:
 
 def _snapshot(model: keras.Model) -> dict[str, Any]:
     """Returns everything to compare, by a readable path."""
-    snapshot = _Snapshot()
+    snapshot = _ModelState()
     # First: Keras creates the dtype policy in its global state when it is read.
     settings = _settings()
     snapshot.add("model", model)
@@ -87,7 +87,7 @@ class _Same:
         return f"<{type(self.item).__name__} at {id(self.item):#x}>"
 
 
-class _Snapshot:
+class _ModelState:
     """Walks over the parts of a model, and adds each fact once."""
 
     def __init__(self) -> None:

@@ -20,11 +20,11 @@ from .._path import integrated_gradients
 from .._progress import progress_bar
 from .._result import Attribution
 from .._store import plain_settings
-from ._batches import Batch, Batches, batches_of
+from ._batches import Batches, DatasetBatch, batches_of
 from ._key import call_key, check_same_call, checksum
 from ._layout import checked_keep, header_of, to_columns
 from ._opened import AttributedDataset, store_path
-from ._store import Store, require_zarr
+from ._store import DatasetStore, require_zarr
 from ._target import target_of
 
 KEEP = ("values", "score", "delta", "baseline_score")
@@ -104,7 +104,7 @@ def attribute_dataset(  # noqa: PLR0913 - the data, the store, and how it is wal
     asked = {"method": method, "target": target, "keep": keep, **settings}
     key = call_key(model, asked)
     batches = batches_of(data, batch_size)
-    store = Store(path, write=True)
+    store = DatasetStore(path, write=True)
     with _writing(store):
         if not resume:
             store.forget()
@@ -137,7 +137,7 @@ def _check(to: Any, method: Any, num_batches: Any) -> None:
 
 
 @contextlib.contextmanager
-def _writing(store: Store) -> Iterator[None]:
+def _writing(store: DatasetStore) -> Iterator[None]:
     """Notes on an error which batches are safe; leaves no store without a batch."""
     try:
         yield
@@ -157,9 +157,9 @@ def _writing(store: Store) -> Iterator[None]:
 
 
 def _run(
-    store: Store,
+    store: DatasetStore,
     batches: Batches,
-    explain: Callable[[Batch, int], Attribution],
+    explain: Callable[[DatasetBatch, int], Attribution],
     asked: tuple[dict[str, str], Sequence[str]],
     num_batches: int | None,
     progress: bool | None,
@@ -191,9 +191,9 @@ def _run(
 
 
 def _add(
-    store: Store,
-    batch: Batch,
-    explain: Callable[[Batch, int], Attribution],
+    store: DatasetStore,
+    batch: DatasetBatch,
+    explain: Callable[[DatasetBatch, int], Attribution],
     asked: tuple[dict[str, str], Sequence[str]],
 ) -> None:
     key, keep = asked
@@ -212,7 +212,7 @@ def _add(
 
 
 def _explained(
-    model: Any, target: Any, method: Any, settings: Any, batch: Batch, start: int
+    model: Any, target: Any, method: Any, settings: Any, batch: DatasetBatch, start: int
 ) -> Attribution:
     chosen = target_of(target, batch, start)
     # NaN is counted and reported, and not a reason to end.
@@ -233,7 +233,7 @@ def _nonfinite(result: Attribution) -> int:
 # the same data as before --------------------------------------------------------------
 
 
-def _remaining(batches: Batches, store: Store) -> Iterator[Batch]:
+def _remaining(batches: Batches, store: DatasetStore) -> Iterator[DatasetBatch]:
     """Returns the batches after those done, which must be the same as then."""
     done = len(store.batches)
     if batches.at is not None:
@@ -250,7 +250,7 @@ def _remaining(batches: Batches, store: Store) -> Iterator[Batch]:
     return stream
 
 
-def _check_ended(batches: Batches, store: Store) -> None:
+def _check_ended(batches: Batches, store: DatasetStore) -> None:
     """Raises if a store of all batches is not of this data; draws as few as it can."""
     done = len(store.batches)
     if batches.total not in (None, done):
@@ -260,7 +260,7 @@ def _check_ended(batches: Batches, store: Store) -> None:
     _check_ends(batches, store)
 
 
-def _check_ends(batches: Batches, store: Store) -> None:
+def _check_ends(batches: Batches, store: DatasetStore) -> None:
     """Compares the first and the last batch, or the first where there is no `at`."""
     last = len(store.batches) - 1
     for number in sorted({0, last if batches.at is not None else 0}) * (last >= 0):
@@ -269,7 +269,7 @@ def _check_ends(batches: Batches, store: Store) -> None:
             _check_batch(batch, store, number)
 
 
-def _check_batch(batch: Batch, store: Store, number: int) -> None:
+def _check_batch(batch: DatasetBatch, store: DatasetStore, number: int) -> None:
     if checksum((batch.x, batch.y)) != store.batches[number, 1]:
         raise _other_data(f"a batch {number} that is another one than in the store")
 

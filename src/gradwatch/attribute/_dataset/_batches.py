@@ -30,7 +30,7 @@ class Batches:
     at: Callable[[int], Any] | None = None
     iterable: Iterable[Any] = ()
 
-    def start(self, number: int) -> Iterator[Batch]:
+    def start(self, number: int) -> Iterator[DatasetBatch]:
         """Returns an iterator from this batch on, or from the first without `at`."""
         # No name is bound to a batch: it would keep it while the next one is made.
         if self.at is None:
@@ -41,7 +41,7 @@ class Batches:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class DatasetBatch:
     """One batch: NumPy arrays in the structure that the data has."""
 
     x: Any
@@ -74,7 +74,7 @@ def batches_of(data: Any, batch_size: int | None) -> Batches:
     )
 
 
-def unpacked(batch: Any) -> Batch:
+def unpacked(batch: Any) -> DatasetBatch:
     """Unpacks a batch as `fit` does: `x`, `(x, y)` or `(x, y, sample_weight)`."""
     # A list, too: that is what torch's DataLoader gives. Several inputs are a dict.
     parts = tuple(batch) if isinstance(batch, list | tuple) else (batch,)
@@ -84,7 +84,7 @@ def unpacked(batch: Any) -> Batch:
             f"Received: {len(parts)} things in one. Several inputs are a dict, or a "
             "tuple in the place of `x`."
         )
-    return Batch(*(mapped(_to_numpy, part) for part in (*parts, None)[:2]))
+    return DatasetBatch(*(mapped(_to_numpy, part) for part in (*parts, None)[:2]))
 
 
 def _to_numpy(leaf: Any) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from ..._errors import GradwatchError
-from ._store import MissingExtraError
+from ._store import MissingLibraryError
 
 SUFFIXES = (".npz", ".parquet")
 
@@ -80,7 +80,7 @@ def _write_parquet(
         import pyarrow as pa
         from pyarrow import parquet
     except ImportError:
-        raise MissingExtraError(
+        raise MissingLibraryError(
             "`path` must be of a format whose library is installed. Received: a "
             '.parquet file, which needs pyarrow. `pip install "gradwatch[pandas]"` '
             "brings it; a .npz file needs nothing."

@@ -13,7 +13,7 @@ from ..._errors import GradwatchError, counted, told_as
 from .._result import Attribution
 from ._export import export
 from ._layout import column_names, from_columns
-from ._store import Store
+from ._store import DatasetStore
 from ._summary import summary
 
 
@@ -47,7 +47,7 @@ class AttributedDataset:
         settings: Settings of the method; where batches differ, those of the first one.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: DatasetStore) -> None:
         header = store.header
         self.path = store.path
         self.complete = store.complete
@@ -68,7 +68,7 @@ class AttributedDataset:
             GradwatchError: If there is none.
         """
         with told_as("path", "to"):
-            store = Store(store_path(path))
+            store = DatasetStore(store_path(path))
         if not store.rows:
             raise GradwatchError(
                 "`path` must be a store that `attribute_dataset` wrote. Received: "

@@ -38,7 +38,7 @@ CHUNK = 1024
 """Number of batches in a chunk of `batches`."""
 
 
-class MissingExtraError(GradwatchError, ImportError):
+class MissingLibraryError(GradwatchError, ImportError):
     """A library is needed that is not installed; the message names the extra."""
 
 
@@ -56,13 +56,13 @@ def require_zarr() -> Any:
         version = zarr.__version__
         if [int(part) for part in re.findall(r"\d+", version)] >= [3, 1, 3]:
             return zarr
-    raise MissingExtraError(
+    raise MissingLibraryError(
         "`attribute_dataset` needs zarr 3.1.3 or newer for its store. Received: "
         f'{version}. `pip install "gradwatch[zarr]"` brings it.'
     )
 
 
-class Store:
+class DatasetStore:
     """One store: what counts of it, and the ways to add to it.
 
     Attributes:

@@ -9,12 +9,12 @@ import numpy as np
 
 from ..._errors import TargetError
 from ...targets import Target, class_score
-from ._batches import Batch
+from ._batches import DatasetBatch
 
 LABEL = "label"
 
 
-def target_of(target: Any, batch: Batch, start: int) -> Any:
+def target_of(target: Any, batch: DatasetBatch, start: int) -> Any:
     """Returns the target of one batch.
 
     Args:
@@ -64,7 +64,7 @@ def _takes_a_batch(target: Any) -> bool:
     return len(needed) == 2
 
 
-def _classes(batch: Batch) -> np.ndarray:
+def _classes(batch: DatasetBatch) -> np.ndarray:
     labels = batch.y
     if not isinstance(labels, np.ndarray):
         what = "none" if labels is None else f"a {type(labels).__name__}"

@@ -17,7 +17,7 @@ from .._method import method, result
 from .._path import Ends, Walked, mean_over_paths
 from .._problem import Problem
 from .._result import Attribution
-from .._rows import Part
+from .._rows import RowRange
 from .._tensors import to_numpy
 
 
@@ -71,7 +71,7 @@ def deep_lift(
     if layer is not None:
         problem.know(plain.at)
 
-    def walk(part: Part, ends: Ends, count: int) -> Walked:
+    def walk(part: RowRange, ends: Ends, count: int) -> Walked:
         del count
         rows = np.concatenate([part.index, part.index])
         start, end = (problem.free.tensors(part.index, arrays) for arrays in ends)

@@ -15,7 +15,7 @@ from .._checked import require_count, require_layer
 from .._method import method, result
 from .._problem import Problem
 from .._result import Attribution
-from .._rows import Part
+from .._rows import RowRange
 from .._tensors import to_numpy
 from ._walk import (
     Ends,
@@ -155,7 +155,7 @@ def layer_conductance(  # noqa: PLR0913 - the path, and how it is walked
 def _conducted(problem: Problem, alphas: np.ndarray, rule: str) -> Walk:
     """Returns a walk that adds up gradient times step, from point to point."""
 
-    def walk(part: Part, ends: Ends, count: int) -> Walked:
+    def walk(part: RowRange, ends: Ends, count: int) -> Walked:
         totals: list[Any] = []
         scores, last = [], None
         for some, rows, points in points_between(problem, part, ends, alphas, count):

@@ -11,7 +11,7 @@ from .._checked import require_count, require_seed
 from .._method import method, result
 from .._problem import Problem
 from .._result import Attribution
-from .._rows import Part, in_parts
+from .._rows import RowRange, in_parts
 from .._tensors import to_numpy
 from ._walk import added, times, weighted
 
@@ -92,7 +92,7 @@ def expected_gradients(  # noqa: PLR0913 - what is drawn, and how often
 
 def _sums(
     problem: Problem,
-    part: Part,
+    part: RowRange,
     starts: list[np.ndarray],
     alphas: np.ndarray,
     shares: np.ndarray,

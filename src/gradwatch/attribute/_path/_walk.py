@@ -12,7 +12,7 @@ from keras import ops
 
 from ..._errors import GradwatchError
 from .._problem import Problem
-from .._rows import Part, in_parts
+from .._rows import RowRange, in_parts
 from .._tensors import to_numpy
 
 RULES = ("gauss_legendre", "trapezoid")
@@ -25,7 +25,7 @@ Ends = tuple[Arrays, Arrays]
 Walked = tuple[np.ndarray, Arrays]
 """The target at each point, [points, examples], and a sum over the points."""
 
-Walk = Callable[[Part, Ends, int], Walked]
+Walk = Callable[[RowRange, Ends, int], Walked]
 """Walks the paths of some examples, a number of points at a time."""
 
 
@@ -89,8 +89,8 @@ def mean_over_paths(
 
 
 def points_between(
-    problem: Problem, part: Part, ends: Ends, alphas: np.ndarray, count: int
-) -> Iterator[tuple[Part, np.ndarray, list[Any]]]:
+    problem: Problem, part: RowRange, ends: Ends, alphas: np.ndarray, count: int
+) -> Iterator[tuple[RowRange, np.ndarray, list[Any]]]:
     """Yields `count` points on the paths of some examples at a time.
 
     Yields:
@@ -122,7 +122,7 @@ def weighted_gradients(
         slopes: Returns a factor for each row of a pass.
     """
 
-    def walk(part: Part, ends: Ends, count: int) -> Walked:
+    def walk(part: RowRange, ends: Ends, count: int) -> Walked:
         totals: list[Any] = []
         scores = []
         for some, rows, points in points_between(problem, part, ends, alphas, count):

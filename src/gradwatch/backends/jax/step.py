@@ -6,8 +6,8 @@ What happens in which order, all in the thread that trains:
    Python runs once, inside `model.train_step` and `optimizer.stateless_apply`.
 2. The step is a pure function. What it sends is returned beside its logs (`JaxStream`),
    and taken off again before Keras sees them. Nothing is added to any state.
-3. How much is recorded is part of the type of the batch (`Batch`): JAX compiles one
-   step per detail, and that of steps which are not recorded is the unwatched one.
+3. How much is recorded is part of the type of the batch (`DetailedBatch`): JAX compiles
+   one step per detail, and that of steps which are not recorded is the unwatched one.
 4. JAX returns before a step is done. Only `wait` and `take` wait for it.
 
 A custom loop (`JaxLoopStream`) may be compiled by the user's own `jax.jit`: there the
@@ -108,7 +108,7 @@ class JaxWatchedStep(WatchedStep):
     jax.tree_util.register_dataclass, data_fields=["data"], meta_fields=["detail"]
 )
 @dataclass(frozen=True)
-class Batch:
+class DetailedBatch:
     """A batch, and how much of its step is recorded.
 
     The latter is no array but part of the type: for each detail JAX compiles a step of
@@ -182,7 +182,7 @@ class JaxStream(_Arrays):
 
     def step(self, train_step: Callable[..., Any], state: Any, batch: Any) -> Any:
         """Traces one training step, which returns what it sends beside its logs."""
-        if not isinstance(batch, Batch):  # a train function of the user's own
+        if not isinstance(batch, DetailedBatch):  # a train function of the user's own
             return train_step(state, batch)
         self._traced, self._level, self._sent = batch.detail, level(), {}
         try:
@@ -193,7 +193,7 @@ class JaxStream(_Arrays):
 
     def run(self, step: Callable[..., Any], state: Any, data: Any) -> Any:
         """Runs a compiled step on a batch, and keeps what it sent; on the host."""
-        (logs, sent), state = step(state, Batch(data, self.detail))
+        (logs, sent), state = step(state, DetailedBatch(data, self.detail))
         self.finish(sent)
         return logs, state
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._arrays import described, is_bad, limit_of, wide
-from ._operations import Operation
+from ._operations import TracedOperation
 
 
 class Cause(NamedTuple):
@@ -27,12 +27,12 @@ class Cause(NamedTuple):
     sure: bool = True
 
 
-def of_operation(operation: Operation) -> Cause:
+def of_operation(operation: TracedOperation) -> Cause:
     """Returns what an operation did to its inputs in the forward pass."""
     return Cause(*_forward(operation), _evidence(operation))
 
 
-def of_derivative(operation: Operation) -> Cause:
+def of_derivative(operation: TracedOperation) -> Cause:
     """Returns why the derivative of an operation is not finite at its inputs."""
     name = operation.name
     words, advice = _DERIVATIVES.get(name, _DERIVATIVES["divide"])
@@ -67,7 +67,7 @@ def overflow(dtype: str, where: str = "") -> tuple[str, str]:
     )
 
 
-def _evidence(operation: Operation) -> dict[str, Any]:
+def _evidence(operation: TracedOperation) -> dict[str, Any]:
     inputs = [described(a, str(a.dtype)) for a in operation.inputs]
     return {"operation": operation.name, "dtype": operation.dtype, "inputs": inputs}
 
@@ -159,7 +159,7 @@ _CASES: dict[str, tuple[Case, ...]] = {
 """Operations that are not defined everywhere, by the name that all backends share."""
 
 
-def _forward(operation: Operation) -> tuple[str, str]:
+def _forward(operation: TracedOperation) -> tuple[str, str]:
     """Returns words and advice for an operation whose result is not finite."""
     name, dtype = operation.name, operation.dtype
     if operation.passes_on and "softmax" not in name:
@@ -180,7 +180,7 @@ def _forward(operation: Operation) -> tuple[str, str]:
     return _general(operation)
 
 
-def _general(operation: Operation) -> tuple[str, str]:
+def _general(operation: TracedOperation) -> tuple[str, str]:
     """Returns the same for an operation that is defined at all finite inputs."""
     name = operation.name
     if not operation.from_finite and "softmax" in name:
@@ -204,7 +204,7 @@ def _general(operation: Operation) -> tuple[str, str]:
     return overflow(operation.dtype, f" in {name}")
 
 
-def _case(operation: Operation) -> tuple[str, str] | None:
+def _case(operation: TracedOperation) -> tuple[str, str] | None:
     """Returns words and advice for inputs at which an operation is not defined."""
     inputs = [wide(a) for a in operation.inputs[:2]]
     name, one = operation.name, np.ones((), "float32")
@@ -217,7 +217,7 @@ def _case(operation: Operation) -> tuple[str, str] | None:
     return next(cases, None)
 
 
-def _can_overflow(operation: Operation) -> bool:
+def _can_overflow(operation: TracedOperation) -> bool:
     """Returns whether something is infinite, or so large that sums of products are."""
     if any(np.isinf(wide(a)).any() for a in operation.outputs):
         return True

@@ -17,7 +17,7 @@ _MOVES = ("reshape", "squeeze", "identity", "view", "unsqueeze", "broadcast_in_d
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class TracedOperation:
     """An operation with a result, or a derivative, that is not finite.
 
     Attributes:
@@ -58,7 +58,7 @@ class OperationLog:
     """Sees every operation in the order of execution, and keeps the suspicious ones."""
 
     def __init__(self) -> None:
-        self.suspects: list[Operation] = []
+        self.suspects: list[TracedOperation] = []
         self._before = ""
 
     def __call__(
@@ -72,11 +72,11 @@ class OperationLog:
         bad = any(map(is_bad, outputs)) or _is_steep(name, [wide(a) for a in inputs])
         if bad and len(self.suspects) < _MOST:
             copies = [np.array(a) for a in inputs], [np.array(a) for a in outputs]
-            self.suspects.append(Operation(name, *copies, self._before))
+            self.suspects.append(TracedOperation(name, *copies, self._before))
         if name not in _MOVES:
             self._before = name
 
-    def forward(self) -> Operation | None:
+    def forward(self) -> TracedOperation | None:
         """Returns the operation that made the first value that is not finite.
 
         Infinities are often meant, as in masks, and a constant is not at fault by
@@ -101,7 +101,7 @@ class OperationLog:
         passing.sort(key=lambda operation: all(map(is_bad, operation.inputs)))
         return passing[0] if passing else None
 
-    def backward(self) -> Operation | None:
+    def backward(self) -> TracedOperation | None:
         """Returns the last operation whose derivative is not finite at its inputs."""
         return self.suspects[-1] if self.suspects else None
 

@@ -131,7 +131,7 @@ class History:
         return np.concatenate(values), np.concatenate(measured)
 
 
-class Activations(NamedTuple):
+class ActivationColumns(NamedTuple):
     """The columns of activations, or of their gradients, that the rules read."""
 
     names: tuple[str, ...]
@@ -220,20 +220,20 @@ class Snapshot:
         return np.where(self.weight_norm > 0, ratio, math.nan)
 
     @cached_property
-    def activations(self) -> Activations:
+    def activations(self) -> ActivationColumns:
         """The values of the activations."""
         return self._activations(self.parameters.activations)
 
     @cached_property
-    def activation_gradients(self) -> Activations:
+    def activation_gradients(self) -> ActivationColumns:
         """The gradients of the activations."""
         return self._activations(self.parameters.activation_gradients)
 
-    def _activations(self, rows: NDArray[np.int64]) -> Activations:
+    def _activations(self, rows: NDArray[np.int64]) -> ActivationColumns:
         data = self._data[:, rows]
         names = tuple(self.parameters.layout.names[row] for row in rows)
         mean, std, mean_abs, zeros = (data[_AT[name]] for name in _OF_ACTIVATIONS)
-        return Activations(names, mean, std, mean_abs, zeros, _nonfinite(data))
+        return ActivationColumns(names, mean, std, mean_abs, zeros, _nonfinite(data))
 
 
 def _nonfinite(data: Numbers) -> Numbers:

@@ -1,13 +1,12 @@
 """What an autopsy cannot use it refuses clearly; from the rest it makes the best."""
 
-import importlib
-
 import keras
 import numpy as np
 import pytest
 from keras import layers, ops
 
 import gradwatch as gw
+from gradwatch.backends import current
 from gradwatch.diagnose import autopsy
 from gradwatch.testing import assert_untouched
 
@@ -155,13 +154,11 @@ def test_a_model_that_raises():
 
 def test_a_fault_that_cannot_be_watched(monkeypatch):
     """What fits the numbers is said to be likely, and no more."""
-    # By its full name: `gradwatch.diagnose` is the function of that name.
-    replay = importlib.import_module("gradwatch.diagnose._autopsy._replay")
 
     def refuse(function, see):
         raise RuntimeError
 
-    monkeypatch.setattr(replay, "traced", refuse)
+    monkeypatch.setattr(current(), "traced", refuse)
     model = faulty(ops.log)
     with assert_untouched(model):
         found = autopsy(model, Z, Y)

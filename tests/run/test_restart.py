@@ -54,6 +54,19 @@ def test_one_writer_may_go_back(tmp_path, back):
     assert rules == (["kept"] if back == 1 else ["old", "kept"])
 
 
+def test_a_restart_forgets_the_end_of_a_finding_and_not_the_finding(tmp_path):
+    """It was made at step 1, and over at step 4: step 3 is done again."""
+    finding = {"symptom": "vanishing", "since": 0, "step": 1}
+    with RunWriter(tmp_path) as writer:
+        for step in range(5):
+            writer.write(record(step, layout_of("a"), norm=1))
+        writer.finding(1, finding)
+        writer.finding(4, {**finding, "until": 2})
+    assert [f.get("until") for f in open_run(tmp_path).findings] == [2]
+    write(tmp_path, [3], norm=2)
+    assert [f.get("until") for f in open_run(tmp_path).findings] == [None]
+
+
 def test_notes_outlive_a_restart(tmp_path):
     """Facts of the run as a whole are of no step."""
     with RunWriter(tmp_path) as writer:

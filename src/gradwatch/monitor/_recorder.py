@@ -280,7 +280,7 @@ class StepRecorder:
         self._findings.add(finding)
         training = self._training
         if training is not None:
-            work = partial(training.keeper.add, [finding])
+            work = partial(training.keeper.add, [finding], finding.step)
             training.worker.put(finding.step, work)
 
     def act(self, model: Any) -> None:

@@ -208,17 +208,18 @@ class RunKeeper:
             return None, []
         self._writer.write(record)
         findings = self._rules.read(record)
-        self.add([f for f in findings if not self.holds(f)])
+        self.add([f for f in findings if not self.holds(f)], step)
         return record, findings
 
     def holds(self, finding: Finding) -> bool:
         """Returns whether a finding waits for an autopsy."""
         return self._holds_nonfinite and finding.symptom == "nonfinite"
 
-    def add(self, findings: list[Finding]) -> Outcome:
-        """Writes findings."""
+    def add(self, findings: list[Finding], step: int) -> Outcome:
+        """Writes findings; the end of one belongs to the step that shows it."""
         for finding in findings:
-            self._writer.finding(finding.step, finding.to_dict(), str(finding))
+            at = finding.step if finding.until is None else step
+            self._writer.finding(at, finding.to_dict(), str(finding))
         return None, []
 
     def note(self, name: str, value: Any) -> Outcome:
@@ -240,7 +241,7 @@ class RunKeeper:
                 self._writer.note("rows", moved)
             if moved is not None:
                 findings = self._rules.read_notes({"rows": moved}, step)
-                self.add(findings)
+                self.add(findings, step)
             self._writer.note("overhead", overhead)
         finally:
             self._writer.close()

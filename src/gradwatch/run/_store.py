@@ -218,12 +218,12 @@ class Store:
         self.version += 1
 
     def add_finding(self, step: int, finding: dict[str, Any]) -> None:
-        """Adds a finding that was made at a step; one that has ended is replaced."""
-        new = {"step": step, **finding}
-        own = [new.get(key) for key in _IDENTITY]
-        known = [[kept.get(key) for key in _IDENTITY] for kept in self.findings]
-        at = known.index(own) if own in known else len(known)
-        self._findings[at : at + 1] = [(step, new)]
+        """Adds a report of a finding, made at a step: that it is there, or its end.
+
+        The reports of a finding are all kept, so that a training that goes back to a
+        step between them forgets the end, and not the finding.
+        """
+        self._findings.append((step, {"step": step, **finding}))
         self.version += 1
 
     def note(self, key: str, facts: dict[str, Any]) -> None:
@@ -282,8 +282,12 @@ class Store:
 
     @property
     def findings(self) -> tuple[dict[str, Any], ...]:
-        """The findings, each with its "step"."""
-        return tuple(finding for _, finding in self._findings)
+        """The findings, each with its "step", as they were last reported."""
+        latest = {
+            repr([finding.get(key) for key in _IDENTITY]): finding
+            for _, finding in self._findings
+        }
+        return tuple(latest.values())
 
     @property
     def layouts(self) -> tuple[Layout, ...]:

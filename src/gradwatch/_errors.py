@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 
 
@@ -45,24 +45,42 @@ class TargetError(GradwatchError):
     """
 
 
+_names: ContextVar[Mapping[str, str]] = ContextVar("gradwatch_names")
+
+
 @contextlib.contextmanager
-def told_as(argument: str, *others: str) -> Iterator[None]:
-    """Rewrites errors about other arguments into errors about this one.
+def renamed(**names: str) -> Iterator[None]:
+    """Lets errors inside call arguments by other names.
+
+    A function that passes its own argument on under another name uses it, so that an
+    error names the argument that the caller gave. Where contexts are nested, the name
+    of the outer one is shown, as it is closer to the caller.
+
+    Args:
+        **names: For the name of an argument inside, the name that the caller knows.
 
     Example:
-    >>> with told_as("layers", "wrt"):
-    ...     raise GradwatchError("`wrt` must not be empty.")
-    Traceback (most recent call last):
-        ...
-    gradwatch.GradwatchError: `layers` must not be empty.
+    >>> with renamed(layer="--layer"), renamed(wrt="layer"):
+    ...     arg("wrt")
+    '`--layer`'
     """
+    outer = _names.get({})
+    shown = {inner: outer.get(name, name) for inner, name in names.items()}
+    token = _names.set({**outer, **shown})
     try:
         yield
-    except GradwatchError as error:
-        text = str(error)
-        for other in others:
-            text = text.replace(f"`{other}`", f"`{argument}`", 1)
-        raise type(error)(text) from None
+    finally:
+        _names.reset(token)
+
+
+def arg(name: str) -> str:
+    """Returns the name of an argument as the caller knows it, for a message."""
+    return f"`{_names.get({}).get(name, name)}`"
+
+
+def listing() -> str:
+    """Returns the call or command that lists the addresses, for a message."""
+    return arg("gradwatch.layers(model)")
 
 
 _verb: ContextVar[str] = ContextVar("gradwatch_verb", default="gradients")

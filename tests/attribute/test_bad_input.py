@@ -245,3 +245,13 @@ def test_a_mean_needs_something_to_average_over():
         gw.integrated_gradients(
             model, numbers(2, 3), gw.class_score(0), baseline="mean"
         )
+
+
+def test_a_background_of_another_length_is_compared_with_x():
+    """The message names both arguments, each by its own name."""
+    model = keras.Sequential(
+        [keras.Input((None, 3)), layers.GlobalAveragePooling1D(), layers.Dense(2)]
+    )
+    x, data = numbers(2, 5, 3), numbers(4, 6, 3)
+    with pytest.raises(gw.GradwatchError, match="`data` must give the shapes that `x`"):
+        attribute.expected_gradients(model, x, TARGET, data=data)

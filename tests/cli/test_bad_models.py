@@ -53,6 +53,7 @@ ATTRIBUTE = [
     (f"{CLASS}", "Missing option '--method'"),
     (f"--method saliency {CLASS} --steps 5", "`--steps` must be an option of"),
     (f"--method grad_cam {CLASS} --layer no", "`--layer` must name"),
+    (f"--method grad_cam {CLASS} --layer `layer`", "Received: '`layer`', which"),
     (f"--method integrated_gradients {CLASS} --steps some", "`--steps` must be"),
     (f"--method integrated_gradients {CLASS} --baseline some", "`--baseline` must be"),
 ]

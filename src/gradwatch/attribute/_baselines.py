@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .._errors import GradwatchError, counted, quoted, told_as
+from .._errors import GradwatchError, arg, counted, quoted, renamed
 from ._checked import require_count, require_positive, require_seed
 from ._problem import Problem
 
@@ -135,11 +135,11 @@ def _for_each(problem: Problem, baseline: Baseline) -> list[np.ndarray]:
     free = problem.free
     inputs = free.leaves[0].kind == "input"
     if not inputs and _of_inputs(problem, baseline):
-        with told_as("baseline", "x"):
+        with renamed(x="baseline"):
             data = problem.values_of(baseline)
         if len(data[0]) not in (1, problem.size):
             raise GradwatchError(
-                f"`baseline` must hold one example, or one for each of the "
+                f"{arg('baseline')} must hold one example, or one for each of the "
                 f"{problem.size} of `x`. Received: {len(data[0])}. Several baselines "
                 "for each example are `gradwatch.attribute.sampled(data)`."
             )
@@ -149,8 +149,8 @@ def _for_each(problem: Problem, baseline: Baseline) -> list[np.ndarray]:
     several = len(free.names) > 1 and isinstance(baseline, list | tuple)
     if several and (not inputs or isinstance(problem.x, Mapping)):
         raise GradwatchError(
-            "`baseline` must be a dict by name where `x` is one, or several layers are "
-            "named: they have an order of their own. Received: a list of "
+            f"{arg('baseline')} must be a dict by name where `x` is one, or several "
+            "layers are named: they have an order of their own. Received: a list of "
             f"{counted(len(baseline), 'value')} for {quoted(free.names)}."
         )
     items = _items(free.names, baseline)
@@ -172,22 +172,22 @@ def _items(names: list[str], baseline: Baseline) -> list[Any]:
         given = {known[key]: item for key, item in baseline.items() if key in known}
         if unknown or set(given) != set(names):
             raise GradwatchError(
-                f"`baseline` must have a value for each of {quoted(short.values())}. "
-                f"Received: {quoted(map(str, baseline))}."
+                f"{arg('baseline')} must have a value for each of "
+                f"{quoted(short.values())}. Received: {quoted(map(str, baseline))}."
             )
         return [given[name] for name in names]
     if isinstance(baseline, list | tuple) and len(names) > 1:
         if len(baseline) != len(names):
             raise GradwatchError(
-                f"`baseline` must have a value for each of {quoted(names)}. Received: "
-                f"{counted(len(baseline), 'value')}."
+                f"{arg('baseline')} must have a value for each of {quoted(names)}. "
+                f"Received: {counted(len(baseline), 'value')}."
             )
         return list(baseline)
     several = len(names) > 1 and not isinstance(baseline, str) and np.ndim(baseline)
     if several and not callable(baseline):
         raise GradwatchError(
-            f"`baseline` must be one for each of {quoted(names)}, as a list or a dict. "
-            "Received: one array."
+            f"{arg('baseline')} must be one for each of {quoted(names)}, as a list or "
+            "a dict. Received: one array."
         )
     return [baseline] * len(names)
 
@@ -197,8 +197,8 @@ def _array(item: Any, values: np.ndarray, axis: int | None, name: str) -> np.nda
         return _named(item, values, axis, name)
     if isinstance(item, Sampled):
         raise GradwatchError(
-            "`baseline` must be one `sampled(…)` for all inputs, so that what is drawn "
-            f"belongs together. Received: one for {name!r} alone. Write "
+            f"{arg('baseline')} must be one `sampled(…)` for all inputs, so that what "
+            f"is drawn belongs together. Received: one for {name!r} alone. Write "
             "`sampled([first, second], 10)`, its data in the structure of `x`."
         )
     if isinstance(item, Blurred):
@@ -211,15 +211,15 @@ def _array(item: Any, values: np.ndarray, axis: int | None, name: str) -> np.nda
         array = np.asarray(item, dtype=values.dtype)
     except (TypeError, ValueError):
         raise GradwatchError(
-            f"`baseline` must be one of {NAMES}, a number, an array, or a function. "
-            f"Received: {item!r}."
+            f"{arg('baseline')} must be one of {NAMES}, a number, an array, or a "
+            f"function. Received: {item!r}."
         ) from None
     shape = values.shape
     if array.shape not in ((), shape, shape[1:], (1, *shape[1:])):
         raise GradwatchError(
-            f"`baseline` must have the shape of {name!r}, {shape}, or that of a single "
-            f"example, {shape[1:]}. Received: {array.shape}. Several baselines for "
-            "each example are `gradwatch.attribute.sampled(data)`."
+            f"{arg('baseline')} must have the shape of {name!r}, {shape}, or that of a "
+            f"single example, {shape[1:]}. Received: {array.shape}. Several baselines "
+            "for each example are `gradwatch.attribute.sampled(data)`."
         )
     return np.broadcast_to(array, shape)
 
@@ -227,8 +227,8 @@ def _array(item: Any, values: np.ndarray, axis: int | None, name: str) -> np.nda
 def _named(item: str, values: np.ndarray, axis: int | None, name: str) -> np.ndarray:
     if item not in NAMES:
         raise GradwatchError(
-            f"`baseline` must be one of {NAMES}, a number, an array, or a function. "
-            f"Received: {item!r}."
+            f"{arg('baseline')} must be one of {NAMES}, a number, an array, or a "
+            f"function. Received: {item!r}."
         )
     if item == "zeros":
         return np.broadcast_to(np.zeros((), values.dtype), values.shape)
@@ -261,7 +261,7 @@ def _of_inputs(problem: Problem, baseline: Baseline) -> bool:
 
 
 def _drawn(problem: Problem, baseline: Sampled) -> list[list[np.ndarray]]:
-    with told_as("data", "x", "baseline"):
+    with renamed(x="data", baseline="data"):
         data = problem.values_of(baseline.data)
     random = np.random.default_rng(baseline.seed)
     draws = random.integers(len(data[0]), size=(baseline.count, problem.size))

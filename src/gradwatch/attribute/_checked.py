@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import GradwatchError
+from .._errors import GradwatchError, arg, listing
 
 
 def require_positive(number: Any, argument: str) -> None:
@@ -15,7 +15,7 @@ def require_positive(number: Any, argument: str) -> None:
     real = isinstance(number, int | float | np.number) and not isinstance(number, bool)
     if not real or not number > 0 or not math.isfinite(number):
         raise GradwatchError(
-            f"`{argument}` must be a number above 0. Received: {number!r}."
+            f"{arg(argument)} must be a number above 0. Received: {number!r}."
         )
 
 
@@ -29,7 +29,8 @@ def require_count(number: Any, argument: str, least: int = 1) -> None:
     """Raises unless it is a whole number from `least`."""
     if not is_count(number, least):
         raise GradwatchError(
-            f"`{argument}` must be a whole number from {least}. Received: {number!r}."
+            f"{arg(argument)} must be a whole number from {least}. Received: "
+            f"{number!r}."
         )
 
 
@@ -53,6 +54,6 @@ def require_layer(layer: Any) -> None:
     """Raises if `layer` is None."""
     if layer is None:
         raise GradwatchError(
-            "`layer` must name the layer that is attributed to. Received: None. "
-            "`gradwatch.layers(model)` lists them all."
+            f"{arg('layer')} must name the layer that is attributed to. Received: "
+            f"None. {listing()} lists them all."
         )

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from .._errors import GradwatchError, TargetError, quoted, told_as
+from .._errors import GradwatchError, TargetError, arg, quoted, renamed
 from ..engine import (
     Captured,
     Engine,
@@ -170,7 +170,7 @@ class Problem:
         ours = self.free.values
         if [v.shape[1:] for v in theirs] != [v.shape[1:] for v in ours]:
             raise GradwatchError(
-                "`baseline` must give the shapes that `x` does, "
+                f"{arg('baseline')} must give the shapes that `x` does, "
                 f"{[v.shape[1:] for v in ours]} at {quoted(self.free.names)}. "
                 f"Received: {[v.shape[1:] for v in theirs]}."
             )
@@ -281,7 +281,7 @@ class Problem:
             tensors.append(tensor)
         x = keras.tree.pack_sequence_as(self.x, tensors)
         target = self.target if own else self.target.for_rows(rows)
-        with told_as("layer", "wrt"):
+        with renamed(wrt="layer"):
             return engine.run(self.model, x, None, target, given)
 
     def _engine(
@@ -301,9 +301,9 @@ class Problem:
             # Of several inputs, one that only other outputs look at adds nothing.
             return ops.zeros(entry.shape, entry.dtype)
         raise GradwatchError(
-            "`target` must depend on what it is attributed to, by a path that has a "
-            f"gradient. Received: {self.target}, and no gradient at {entry.name!r}. "
-            f"{entry.reason}"
+            f"{arg('target')} must depend on what it is attributed to, by a path that "
+            f"has a gradient. Received: {self.target}, and no gradient at "
+            f"{entry.name!r}. {entry.reason}"
         )
 
     # size of a pass -------------------------------------------------------------------
@@ -365,14 +365,15 @@ class Problem:
 def _target(target: Any) -> Target:
     if target is None:
         raise TargetError(
-            "`target` must say what is explained. Received: None. For a class write "
-            "`gradwatch.class_score(i)`, for a single output `gradwatch.output()`."
+            f"{arg('target')} must say what is explained. Received: None. For a class "
+            "write `gradwatch.class_score(i)`, for a single output "
+            "`gradwatch.output()`."
         )
     chosen = as_target(target)
     if chosen.uses_labels:
         raise TargetError(
-            "`target` must give one number per example, to be attributed to each "
-            f"example's own numbers. Received: {chosen}. Use "
+            f"{arg('target')} must give one number per example, to be attributed to "
+            f"each example's own numbers. Received: {chosen}. Use "
             "`gradwatch.class_score(i)`, `gradwatch.output(…)`, "
             "`gradwatch.mean_output()` or a function of the outputs."
         )

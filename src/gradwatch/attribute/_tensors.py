@@ -10,7 +10,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from .._errors import GradwatchError, quoted, told_as
+from .._errors import GradwatchError, arg, quoted, renamed
 from ..engine import Entry, Leaf, input_names
 from ..select import Activations, Tree, activations, inputs
 
@@ -47,7 +47,7 @@ def selector(layer: Any) -> Any:
         return inputs()
     if isinstance(layer, Activations):
         return layer
-    with told_as("layer", "activations"):
+    with renamed(activations="layer"):
         return activations(layer)
 
 
@@ -122,7 +122,7 @@ def _whole_numbers(tree: Tree, flat: list[Any], *, follows: bool) -> str:
     way_out = "Turn pixels into numbers with a gradient: `x.astype('float32')`."
     if embeddings and follows:
         way_out = (
-            "This method follows the inputs themselves, whatever `layer` is: "
+            f"This method follows the inputs themselves, whatever {arg('layer')} is: "
             f"`gradwatch.integrated_gradients(…, layer={embeddings[0]!r})` and "
             "`gradwatch.attribute.occlusion` explain tokens."
         )
@@ -133,6 +133,6 @@ def _whole_numbers(tree: Tree, flat: list[Any], *, follows: bool) -> str:
         others = quoted(embeddings[1:])
         way_out += f" (or {others})." if others else "."
     return (
-        "`x` must hold floating-point numbers to be attributed to. Received: dtype "
-        f"{', '.join(kinds)}, which has no gradient. {way_out}"
+        f"{arg('x')} must hold floating-point numbers to be attributed to. Received: "
+        f"dtype {', '.join(kinds)}, which has no gradient. {way_out}"
     )

@@ -6,12 +6,12 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import click
 
-from .._errors import GradwatchError
+from .._errors import GradwatchError, renamed
 from ._complete import runs
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -96,38 +96,30 @@ def require_directory(option: str, path: str | None) -> None:
         )
 
 
-_OPTIONS = {
+_MODEL_OPTIONS = {
     **{name: f"--{name}" for name in ("wrt", "target", "layer", "steps", "baseline")},
     **dict.fromkeys(("index", "which", "output"), "--target"),
     "gradwatch.layers(model)": "gradwatch layers MODEL",
 }
-_OPTIONS_OF_RUNS = {
+RUN_OPTIONS = {
     "directory": "RUN",
     "path": "--output",
     "format": "--format",
     "refresh": "--refresh",
 }
-
-
-def in_options(text: str, names: Mapping[str, str] = _OPTIONS_OF_RUNS) -> str:
-    """Returns the text of an error, with options in place of Python's arguments."""
-    for argument, option in names.items():
-        text = text.replace(f"`{argument}`", f"`{option}`")
-    return text
+"""Options of the commands for runs, by the argument of Python that each one sets."""
 
 
 @contextlib.contextmanager
 def one_sentence(ctx: click.Context, doing: str) -> Iterator[None]:
     """Turns whatever a model, Keras or a framework raises into one sentence.
 
-    Our own errors name arguments of Python; here these become options.
+    Our own errors stay as they are, and name options in place of Python's arguments.
     """
     try:
-        yield
-    except GradwatchError as error:
-        text = in_options(str(error), _OPTIONS)
-        raise type(error)(text).with_traceback(error.__traceback__) from None
-    except (OSError, click.ClickException, click.exceptions.Exit):
+        with renamed(**_MODEL_OPTIONS):
+            yield
+    except (GradwatchError, OSError, click.ClickException, click.exceptions.Exit):
         raise
     except Exception as error:
         if ctx.find_root().params.get("debug"):

@@ -15,9 +15,9 @@ from typing import Any
 
 import click
 
-from .._errors import GradwatchError
+from .._errors import GradwatchError, renamed
 from .._version import __version__
-from ._common import in_options
+from ._common import RUN_OPTIONS
 
 COMMANDS = {
     "demo": "_demo",
@@ -58,15 +58,17 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs a command."""
+        # A bug report shows the error that Python's users see.
+        names = {} if ctx.params.get("debug") else RUN_OPTIONS
         try:
-            with _warnings_in_a_line():
+            with _warnings_in_a_line(), renamed(**names):
                 return super().invoke(ctx)
         except BrokenPipeError:  # `| head` has seen enough; click ends in silence
             raise
         except (GradwatchError, OSError) as error:
             if ctx.params.get("debug"):
                 raise
-            raise Refused(in_options(_message(error))) from None
+            raise Refused(_message(error)) from None
 
 
 def _message(error: Exception) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from .._errors import GradwatchError
+from .._errors import GradwatchError, arg
 
 
 def to_tensors(value: Any, argument: str, *, text: bool = False) -> Any:
@@ -26,7 +26,7 @@ def to_tensors(value: Any, argument: str, *, text: bool = False) -> Any:
     """
     if isinstance(value, Iterator) or _is_dataset(value):
         raise GradwatchError(
-            f"`{argument}` must be one batch of arrays. Received: "
+            f"{arg(argument)} must be one batch of arrays. Received: "
             f"{type(value).__name__}, which yields many. Take one: "
             "`x, y = next(iter(dataset))`."
         )
@@ -62,8 +62,8 @@ def _not_numbers(value: Any, argument: str) -> str:
     elif getattr(value, "dtype", None) is not None:
         what = f"dtype {value.dtype}"
     return (
-        f"`{argument}` must hold arrays of real numbers. Received: {what}. Make it a "
-        "NumPy array of one dtype."
+        f"{arg(argument)} must hold arrays of real numbers. Received: {what}. Make it "
+        "a NumPy array of one dtype."
     )
 
 
@@ -73,7 +73,7 @@ def _tensor(leaf: Any, argument: str, text: bool) -> Any:
         return None
     if isinstance(leaf, keras.KerasTensor):
         raise GradwatchError(
-            f"`{argument}` must hold numbers. Received: the symbolic tensor "
+            f"{arg(argument)} must hold numbers. Received: the symbolic tensor "
             f"{leaf.name!r} of shape {leaf.shape}, which stands for data but has none. "
             "Pass a batch of arrays; the gradient at a layer inside the model is "
             "`wrt=gradwatch.activations(…)`."
@@ -83,8 +83,8 @@ def _tensor(leaf: Any, argument: str, text: bool) -> Any:
     array = _array(leaf, argument)
     if array.dtype.kind in "US" and (not text or array.ndim == 0):
         raise GradwatchError(
-            f"`{argument}` must hold numbers. Received: text. Load the data first, and "
-            "turn words into numbers with a `keras.layers.TextVectorization`."
+            f"{arg(argument)} must hold numbers. Received: text. Load the data first, "
+            "and turn words into numbers with a `keras.layers.TextVectorization`."
         )
     # Half precision stays as it is, as in `fit`.
     is_wide = array.dtype.kind == "f" and array.dtype.itemsize > 2
@@ -101,32 +101,32 @@ def batch_size(structure: Any, argument: str) -> int:
     tensors = [t for t in keras.tree.flatten(structure) if t is not None]
     if not tensors:
         raise GradwatchError(
-            f"`{argument}` must hold at least one array. Received: {structure!r}."
+            f"{arg(argument)} must hold at least one array. Received: {structure!r}."
         )
     sizes = set()
     for tensor in tensors:
         if len(tensor.shape) == 0:
             raise GradwatchError(
-                f"`{argument}` must have a batch axis. Received: a single number. "
+                f"{arg(argument)} must have a batch axis. Received: a single number. "
                 f"Write `np.asarray([{argument}])` for a batch of one."
             )
         if tensor.shape[0] is None:
             raise GradwatchError(
-                f"`{argument}` must have a known number of examples. Received: shape "
-                f"{tuple(tensor.shape)} inside a `tf.function`. Call it outside, or "
-                "use `gradwatch.Tape`."
+                f"{arg(argument)} must have a known number of examples. Received: "
+                f"shape {tuple(tensor.shape)} inside a `tf.function`. Call it outside, "
+                "or use `gradwatch.Tape`."
             )
         sizes.add(int(tensor.shape[0]))
     if len(sizes) > 1:
         raise GradwatchError(
-            f"The arrays of `{argument}` must have the same number of examples. "
+            f"The arrays of {arg(argument)} must have the same number of examples. "
             f"Received: {sorted(sizes)}."
         )
     size = sizes.pop()
     if size == 0:
         raise GradwatchError(
-            f"`{argument}` must have at least one example. Received: an empty batch of "
-            f"shape {tuple(tensors[0].shape)}."
+            f"{arg(argument)} must have at least one example. Received: an empty batch "
+            f"of shape {tuple(tensors[0].shape)}."
         )
     return size
 

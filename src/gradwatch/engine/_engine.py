@@ -12,7 +12,7 @@ from typing import Any
 
 import keras
 
-from .._errors import GradwatchError, told_as
+from .._errors import GradwatchError, renamed
 from .._keras import all_layers, compiled_loss, compute_output_spec
 from ..backends import Passed, Runner, current
 from ..select import NOTHING, Tree, Wrt, require_model, resolve, selectors, walk
@@ -219,7 +219,7 @@ class Engine:
 
     def _program(self, tree: Tree, batch: Batch, target: Target) -> ForwardPass:
         selection = resolve(self.wrt, tree) if self.wrt else NOTHING
-        with told_as("layer", "wrt"):
+        with renamed(wrt="layer"):
             reads = resolve(target.reads, tree) if target.reads else NOTHING
         mode, variables = self._mode(target), list(tree.model.variables)
         return ForwardPass(

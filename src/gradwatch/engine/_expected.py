@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from .._errors import GradwatchError, called_verb, counted
+from .._errors import GradwatchError, arg, called_verb, counted
 from .._keras import all_layers, input_structure, output_structure
 from ..targets import Loss, Target, has_loss, needs_labels, num_losses
 
@@ -38,7 +38,7 @@ def check_inputs(model: Any, x: Any) -> None:
         if isinstance(x, tuple | list):
             hint = " If these are `x` and `y`, pass them as two arguments."
         raise GradwatchError(
-            f"`x` must hold the {counted(len(expected), 'input')} {names} of "
+            f"{arg('x')} must hold the {counted(len(expected), 'input')} {names} of "
             f"{model.name!r}. Received: {counted(len(arrays), 'array')}.{hint}"
         )
     free = not fixed_batch(model)
@@ -51,7 +51,7 @@ def check_inputs(model: Any, x: Any) -> None:
             if _fits(shape, wanted[1:]):
                 hint = " The batch axis is missing: pass `x[None]`."
             raise GradwatchError(
-                f"`x` must have shape {wanted} for input {spec.name!r} of "
+                f"{arg('x')} must have shape {wanted} for input {spec.name!r} of "
                 f"{model.name!r}. Received: {shape}.{hint}"
             )
 
@@ -79,8 +79,8 @@ def _by_key(model: Any, x: dict[str, Any], expected: list[Any]) -> list[Any]:
         fits = set(wanted) <= set(x)
     if not fits:
         raise GradwatchError(
-            f"`x` must have the keys {sorted(wanted)} of {model.name!r}. Received: "
-            f"{sorted(x)}."
+            f"{arg('x')} must have the keys {sorted(wanted)} of {model.name!r}. "
+            f"Received: {sorted(x)}."
         )
     if isinstance(structure, dict):
         return list(keras.tree.flatten(x))
@@ -103,8 +103,8 @@ def check_labels(model: Any, y: Any, target: Target) -> None:
     if y is not None and not target.uses_labels:
         raise GradwatchError(
             f"`y` is used only by a loss. Received: `y` with the target {target}, "
-            "which does not look at labels. Leave `y` out, or leave `target` out to "
-            "differentiate the loss."
+            f"which does not look at labels. Leave `y` out, or leave {arg('target')} "
+            "out to differentiate the loss."
         )
     if y is None and needs_labels(model, target):
         raise GradwatchError(

@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 
-from .._errors import AddressError, counted
+from .._errors import AddressError, arg, counted
 from .._keras import mode_arguments
 from ..backends import Outcome, Recorder, Tensor, current
 from ..select import NOTHING, Selection, Tree, matching_inputs
@@ -171,7 +171,7 @@ class ForwardPass:
             times = self.facts.calls[tap.address]
             if tap.call is not None and times and tap.call > times:
                 raise AddressError(
-                    "`wrt` must name a call that happens. Received: "
+                    f"{arg('wrt')} must name a call that happens. Received: "
                     f"'{tap.address}@{tap.call}'; {tap.address!r} is called "
                     f"{counted(times, 'time')} in this pass."
                 )
@@ -183,8 +183,9 @@ class ForwardPass:
                 not in {(leaf.address, leaf.at, leaf.path) for leaf in self.facts.specs}
             ):
                 raise AddressError(
-                    f"`wrt` must name a tensor that {tap.address!r} gives. Received: "
-                    f"'{tap.address}{tap.path}'. {self._outputs_of(tap.address)}"
+                    f"{arg('wrt')} must name a tensor that {tap.address!r} gives. "
+                    f"Received: '{tap.address}{tap.path}'. "
+                    f"{self._outputs_of(tap.address)}"
                 )
 
     def _outputs_of(self, address: str) -> str:

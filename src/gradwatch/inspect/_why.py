@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from .._errors import AddressError, closest, quoted, told_as
+from .._errors import AddressError, closest, listing, quoted, renamed
 from ..engine import Engine, Reason
 from ..select import (
     Activations,
@@ -67,7 +67,7 @@ def why_none(
     chosen = as_target(target, loss)
     Engine(None, training=training, compiled=True).ready(model, x, y, chosen)
     tree = walk(model)
-    with told_as("name", "wrt"):
+    with renamed(wrt="name"):
         engine = Engine(_selector(name, tree), training=training, compiled=True)
         entries = engine.run(model, x, y, chosen).entries
     for entry in entries:
@@ -99,7 +99,7 @@ def _selector(name: Any, tree: Tree) -> Weights | Activations | Inputs:
     hint = f"Closest: {quoted(near)}." if near else f"It has {quoted(names, 4)}."
     raise AddressError(
         "`name` must be the address of a weight, a layer or an input. Received: "
-        f"{name!r}. {hint} `gradwatch.layers(model)` lists them all."
+        f"{name!r}. {hint} {listing()} lists them all."
     )
 
 

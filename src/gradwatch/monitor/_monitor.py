@@ -10,7 +10,7 @@ from typing import Any
 
 import keras
 
-from .._errors import GradwatchError, told_as
+from .._errors import GradwatchError, renamed
 from .._shadow import is_shadowed
 from ..diagnose import Finding
 from ..run import Record, Sink
@@ -257,7 +257,7 @@ class GradientMonitor(keras.callbacks.Callback):
 
 def as_wrt(layers: Any, activations: Any) -> Wrt:
     """Returns the selectors that the two arguments mean."""
-    with told_as("layers", "weights"):
+    with renamed(weights="layers"):
         wrt: list[Any] = [layers if isinstance(layers, Weights) else of(layers)]
     if activations is True:
         wrt.append(at())

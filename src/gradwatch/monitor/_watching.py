@@ -16,7 +16,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from .._errors import told_as
+from .._errors import renamed
 from .._keras import is_built
 from .._shadow import Shadows
 from ..backends import LoopHost, LoopStream, Parts, Probe, Stream, Tensor, current
@@ -92,7 +92,7 @@ class Watching:
             tree = walk(self.model)
             # First each for itself, so that an error names the argument it is of.
             for selector in selectors(self._wrt) if self._wrt else ():
-                with told_as(_ARGUMENTS[type(selector)], "wrt"):
+                with renamed(wrt=_ARGUMENTS[type(selector)]):
                     resolve(selector, tree)
             selection = resolve(self._wrt, tree) if self._wrt else NOTHING
             names = {id(w.variable): name for name, w in selection.weights.items()}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._errors import arg
 from ._codec import dumps
 from ._error import RunError, missing
 from ._schema import FORMAT
@@ -69,13 +70,13 @@ def export(path: Path, store: Store, totals: Totals, rest: Mapping[str, Any]) ->
     suffix = path.suffix.lower()
     if suffix not in (".csv", ".json", ".parquet"):
         raise RunError(
-            "`path` must end in .csv, .json or .parquet. Received: "
+            f"{arg('path')} must end in .csv, .json or .parquet. Received: "
             f"{str(path)!r}. Choose one of these."
         )
     if not path.parent.is_dir():
         raise RunError(
-            f"`path` must be in a directory that exists. Received: {str(path)!r}. Make "
-            f"{str(path.parent)!r} first."
+            f"{arg('path')} must be in a directory that exists. Received: "
+            f"{str(path)!r}. Make {str(path.parent)!r} first."
         )
     table = long(store)
     with _replacing(path) as draft:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors import counted, quoted
+from .._errors import arg, counted, quoted
 from ._codec import PLUGIN, Counts, Meta, decode, metadata
 from ._error import RunError
 from ._event_file import TornError, protos, unframe
@@ -166,7 +166,7 @@ class Reader:
             what = "which is a file"
         if what:
             raise RunError(
-                "`directory` must be the directory of a run. Received: "
+                f"{arg('directory')} must be the directory of a run. Received: "
                 f"{str(directory)!r}, {what}. Give the directory that the monitor was "
                 "given."
             )
@@ -232,7 +232,7 @@ def _no_run_in(directory: Path) -> str:
         runs = quoted([str(path) for path in below], 3)
         out = f"There are runs below it: {runs}."
     return (
-        "`directory` must hold a run of gradwatch. Received: "
+        f"{arg('directory')} must hold a run of gradwatch. Received: "
         f"{str(directory)!r}, {held}. {out}"
     )
 
@@ -255,6 +255,6 @@ def as_path(path: str | os.PathLike[str], argument: str) -> Path:
         return Path(path)
     except TypeError:
         raise RunError(
-            f"`{argument}` must be a path. Received: {path!r}. Give a string or a "
+            f"{arg(argument)} must be a path. Received: {path!r}. Give a string or a "
             "`pathlib.Path`."
         ) from None

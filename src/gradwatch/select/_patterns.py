@@ -11,7 +11,15 @@ from typing import Any, TypeAlias
 
 import keras
 
-from .._errors import AddressError, GradwatchError, closest, counted, quoted
+from .._errors import (
+    AddressError,
+    GradwatchError,
+    arg,
+    closest,
+    counted,
+    listing,
+    quoted,
+)
 from .._keras import producer_of
 from ._tree import Tree
 
@@ -46,7 +54,7 @@ def as_pattern(pattern: Any, argument: str) -> Pattern:
     if isinstance(pattern, list | tuple):
         if not pattern:
             raise GradwatchError(
-                f"`{argument}` must hold at least one pattern. Received: an empty "
+                f"{arg(argument)} must hold at least one pattern. Received: an empty "
                 "list. Leave it out to select all."
             )
         return tuple(as_pattern(item, argument) for item in pattern)
@@ -59,11 +67,11 @@ def as_pattern(pattern: Any, argument: str) -> Pattern:
     if isinstance(pattern, numbers.Integral) and not isinstance(pattern, bool):
         return int(pattern)
     kinds = "a layer class, a layer object, a variable, "
-    way_out = " `gradwatch.layers(model)` lists the addresses."
+    way_out = f" {listing()} lists the addresses."
     if argument == "inputs":
         kinds = way_out = ""
     raise GradwatchError(
-        f"`{argument}` must be a name, a glob, a compiled regular expression, an "
+        f"{arg(argument)} must be a name, a glob, a compiled regular expression, an "
         f"index, {kinds}or a list of these. Received: {described(pattern)}.{way_out}"
     )
 
@@ -115,7 +123,7 @@ def by_index(index: int, names: Sequence[str], what: str) -> str:
     count = len(names)
     if not -count <= index < count:
         raise AddressError(
-            f"`wrt` must be an index from {-count} to {count - 1}, for the "
+            f"{arg('wrt')} must be an index from {-count} to {count - 1}, for the "
             f"{counted(count, what)} of the model. Received: {index}. The {what}s are "
             f"{quoted(names, 4)}."
         )
@@ -136,8 +144,8 @@ def layer_addresses(pattern: Pattern, tree: Tree) -> list[str]:
         return [by_index(pattern, names, "layer")]
     if isinstance(pattern, TheVariable):
         raise AddressError(
-            f"`wrt` must name layers here. Received: {pattern!r}, a variable. Write "
-            "`gradwatch.weights(variable)`."
+            f"{arg('wrt')} must name layers here. Received: {pattern!r}, a variable. "
+            "Write `gradwatch.weights(variable)`."
         )
     if isinstance(pattern, type):
         return _of_class(pattern, names, tree)
@@ -154,9 +162,9 @@ def _of_class(pattern: type, names: list[str], tree: Tree) -> list[str]:
         raise AddressError(is_an_input(pattern.__name__, tree))
     kinds = sorted({type(node.layer).__name__ for node in tree.layers.values()})
     raise AddressError(
-        "`wrt` must name at least one layer of the model. Received: the class "
+        f"{arg('wrt')} must name at least one layer of the model. Received: the class "
         f"{pattern.__name__}, of which {tree.model.name!r} has no layer. It has: "
-        f"{quoted(kinds)}. `gradwatch.layers(model)` lists them all."
+        f"{quoted(kinds)}. {listing()} lists them all."
     )
 
 
@@ -184,7 +192,7 @@ def with_aliases(
 def _of_object(layer: keras.Operation, tree: Tree) -> str:
     if layer is tree.model:
         raise AddressError(
-            "`wrt` must name layers inside the model. Received: the model "
+            f"{arg('wrt')} must name layers inside the model. Received: the model "
             f"{tree.model.name!r} itself. Its output is its last layer's output."
         )
     if layer.name in tree.input_layers and isinstance(layer, keras.layers.InputLayer):
@@ -194,9 +202,9 @@ def _of_object(layer: keras.Operation, tree: Tree) -> str:
         twin = matching(layer.name, list(tree.layers))
         hint = f" This model has a layer of that name: {twin[0]!r}." if twin else ""
         raise AddressError(
-            f"`wrt` must be a layer of the model {tree.model.name!r}. Received: "
+            f"{arg('wrt')} must be a layer of the model {tree.model.name!r}. Received: "
             f"{layer.name!r} ({type(layer).__name__}), which belongs to another model."
-            f"{hint} `gradwatch.layers(model)` lists them all."
+            f"{hint} {listing()} lists them all."
         )
     return address
 
@@ -204,7 +212,7 @@ def _of_object(layer: keras.Operation, tree: Tree) -> str:
 def is_an_input(name: str, tree: Tree) -> str:
     """Returns the message for an input where a layer or weight is expected."""
     return (
-        "`wrt` must name layers that compute something. Received: "
+        f"{arg('wrt')} must name layers that compute something. Received: "
         f"{name!r}, which is an input of {tree.model.name!r}. "
         "`gradwatch.inputs()` selects the inputs."
     )
@@ -213,7 +221,7 @@ def is_an_input(name: str, tree: Tree) -> str:
 def ambiguous(pattern: str, matches: Sequence[str]) -> str:
     """Returns the message for a short name that matches several addresses."""
     return (
-        "`wrt` must name one address, or be a glob to mean several. Received: "
+        f"{arg('wrt')} must name one address, or be a glob to mean several. Received: "
         f"{pattern!r}, which is the last part of {len(matches)}: {quoted(matches)}. "
         f"Write one of these, or '**/{pattern}' for all of them."
     )
@@ -242,7 +250,7 @@ def unknown(
     near = closest(text.strip("*?.^$/"), [*names, *also])
     shown = f"Closest: {quoted(near)}." if near else f"It has {quoted(names, 4)}."
     return (
-        f"`wrt` must name at least one {what} of the model. Received: {pattern!r}, "
-        f"which matches none of the {counted(len(names), what)} of "
-        f"{tree.model.name!r}. {shown} `gradwatch.layers(model)` lists them all."
+        f"{arg('wrt')} must name at least one {what} of the model. Received: "
+        f"{pattern!r}, which matches none of the {counted(len(names), what)} of "
+        f"{tree.model.name!r}. {shown} {listing()} lists them all."
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import keras
 
-from .._errors import AddressError, GradwatchError, quoted
+from .._errors import AddressError, GradwatchError, arg, listing, quoted
 from ._patterns import (
     Pattern,
     TheVariable,
@@ -91,8 +91,8 @@ def selectors(wrt: Wrt) -> list[Weights | Activations | Inputs]:
         raise GradwatchError(_not_a_selector(items))
     if not items:
         raise GradwatchError(
-            "`wrt` must hold at least one selector. Received: an empty list. Leave "
-            "it out for every trainable weight."
+            f"{arg('wrt')} must hold at least one selector. Received: an empty list. "
+            "Leave it out for every trainable weight."
         )
     for item in items:
         if not isinstance(item, Weights | Activations | Inputs):
@@ -103,7 +103,7 @@ def selectors(wrt: Wrt) -> list[Weights | Activations | Inputs]:
 def _not_a_selector(item: object) -> str:
     if isinstance(item, list | tuple | set | dict):
         return (
-            "`wrt` must be a selector or a flat list of selectors. Received: "
+            f"{arg('wrt')} must be a selector or a flat list of selectors. Received: "
             f"a {type(item).__name__} inside or instead of it. Write "
             "`wrt=[gradwatch.weights(…), gradwatch.activations(…)]`."
         )
@@ -114,10 +114,10 @@ def _not_a_selector(item: object) -> str:
         name = repr(item) if isinstance(item, str | int | re.Pattern) else "…"
         shown = described(item)
     return (
-        "`wrt` must say whether weights, activations or inputs are meant. Received: "
-        f"{shown}. Write `gradwatch.weights({name})` for the weights of a layer, "
-        f"`gradwatch.activations({name})` for its output, `gradwatch.inputs()` for "
-        "the model's inputs, or a list of these."
+        f"{arg('wrt')} must say whether weights, activations or inputs are meant. "
+        f"Received: {shown}. Write `gradwatch.weights({name})` for the weights of a "
+        f"layer, `gradwatch.activations({name})` for its output, `gradwatch.inputs()` "
+        "for the model's inputs, or a list of these."
     )
 
 
@@ -127,7 +127,7 @@ def _not_a_selector(item: object) -> str:
 def _weights(pattern: Pattern, tree: Tree) -> dict[str, WeightNode]:
     if not tree.weights:
         raise AddressError(
-            "`wrt` asks for weights, so the model must have some. Received: "
+            f"{arg('wrt')} asks for weights, so the model must have some. Received: "
             f"{tree.model.name!r}, which has none. Ask for `gradwatch.activations()` "
             "or `gradwatch.inputs()`."
         )
@@ -152,9 +152,9 @@ def _the_variable(pattern: TheVariable, tree: Tree) -> dict[str, WeightNode]:
         if node.variable is pattern.variable:
             return {name: node}
     raise AddressError(
-        f"`wrt` must be a weight of the model {tree.model.name!r}. Received: "
+        f"{arg('wrt')} must be a weight of the model {tree.model.name!r}. Received: "
         f"{pattern!r}, which belongs to another model or layer. "
-        "`gradwatch.layers(model)` lists its weights."
+        f"{listing()} lists its weights."
     )
 
 
@@ -219,8 +219,8 @@ def _below(
         variables = layer.variables if isinstance(layer, keras.Layer) else ()
         if strict and not variables:
             raise AddressError(
-                "`wrt` asks for the weights of a layer that has none. Received: "
-                f"{address!r} ({type(layer).__name__}). Use "
+                f"{arg('wrt')} asks for the weights of a layer that has none. "
+                f"Received: {address!r} ({type(layer).__name__}). Use "
                 f"`gradwatch.activations({address!r})` for its output."
             )
         inside |= {id(v) for v in variables}
@@ -253,8 +253,8 @@ def split_suffix(pattern: Pattern, tree: Tree) -> tuple[Pattern, int | None, str
     call = int(parts["call"]) if parts["call"] else None
     if call == 0:
         raise AddressError(
-            f"`wrt` counts the calls of a layer from 1. Received: {pattern!r}. The "
-            f"first call is '{parts['base']}@1'."
+            f"{arg('wrt')} counts the calls of a layer from 1. Received: {pattern!r}. "
+            f"The first call is '{parts['base']}@1'."
         )
     return parts["base"], call, parts["path"]
 
@@ -295,10 +295,10 @@ def matching_inputs(
                 hits = hits or [keys[key] for key in matching(pattern, list(keys))]
             if not hits:
                 raise AddressError(
-                    "`wrt` must name an input of the model, by key, position or a "
-                    f"pattern. Received: inputs({described(pattern)}). The inputs of "
-                    f"this call are {quoted(names)}. `gradwatch.inputs()` selects them "
-                    "all."
+                    f"{arg('wrt')} must name an input of the model, by key, position "
+                    f"or a pattern. Received: inputs({described(pattern)}). The inputs "
+                    f"of this call are {quoted(names)}. `gradwatch.inputs()` selects "
+                    "them all."
                 )
             matches |= set(hits)
     return [name for name in names if name in matches]

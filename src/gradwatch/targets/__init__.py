@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from .._errors import TargetError
+from .._errors import TargetError, arg
 from .._keras import is_keras_loss
 from ._loss import Loss as Loss
 from ._loss import has_loss as has_loss
@@ -30,8 +30,8 @@ def as_target(target: Any, loss_function: Any = None) -> Target:
     if loss_function is not None:
         if target is not None:
             raise TargetError(
-                "`target` and `loss` both say what to differentiate. Received: both. "
-                "Give one; `target=gradwatch.loss(…)` also takes weights."
+                f"{arg('target')} and `loss` both say what to differentiate. Received: "
+                "both. Give one; `target=gradwatch.loss(…)` also takes weights."
             )
         return loss_function if isinstance(loss_function, Loss) else Loss(loss_function)
     if target is None:
@@ -40,20 +40,20 @@ def as_target(target: Any, loss_function: Any = None) -> Target:
         return target
     if any(target is door for door in (class_score, output, mean_output, neuron, loss)):
         raise TargetError(
-            "`target` must be a target or a function of the outputs. Received: the "
-            f"function `{target.__name__}` itself. Call it: "
+            f"{arg('target')} must be a target or a function of the outputs. Received: "
+            f"the function `{target.__name__}` itself. Call it: "
             f"`gradwatch.{target.__name__}(…)`."
         )
     if isinstance(target, keras.losses.Loss) or is_keras_loss(target):
         raise TargetError(
-            "`target` must be a target or a function of the outputs. Received: a "
-            "loss, a function of labels and outputs. Write `loss=…` instead of "
+            f"{arg('target')} must be a target or a function of the outputs. Received: "
+            "a loss, a function of labels and outputs. Write `loss=…` instead of "
             "`target=…`."
         )
     if callable(target) and not isinstance(target, type):
         return Function(target)
     raise TargetError(
-        "`target` must be a target or a function of the outputs. Received: "
+        f"{arg('target')} must be a target or a function of the outputs. Received: "
         f"an object of type {type(target).__name__}. For a class write "
         "`gradwatch.class_score(i)`, for one output `gradwatch.output(…)`, for another "
         "loss `loss=…`."

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
-from .._errors import TargetError, counted, told_as
+from .._errors import TargetError, arg, counted, listing, renamed
 from ..select import Activations, activations
 from ._target import Setting, Target, Tensor, in_full_precision, weakly, whole_index
 
@@ -32,13 +32,13 @@ class Neuron(Target):
         tensors = list(setting.read.values())
         if not tensors:
             raise TargetError(
-                "`layer` must give a tensor of floating-point numbers in this pass. "
-                f"Received: {self._where}, which gives none that can be read. A layer "
-                "inside a compiled loop or branch is read at the layer around it."
+                f"{arg('layer')} must give a tensor of floating-point numbers in this "
+                f"pass. Received: {self._where}, which gives none that can be read. A "
+                "layer inside a compiled loop or branch is read at the layer around it."
             )
         if len(tensors) > 1:
             raise TargetError(
-                "`layer` must give one tensor, in one call. Received: "
+                f"{arg('layer')} must give one tensor, in one call. Received: "
                 f"{self._where}, with {counted(len(tensors), 'tensor')}. Name one: "
                 "'layer@1' is its first call, 'layer[0]' its first tensor."
             )
@@ -46,7 +46,7 @@ class Neuron(Target):
         self._require_inside(tuple(chosen.shape))
         if chosen.shape[0] != setting.batch_size:
             raise TargetError(
-                "`layer` must give one row per example. Received: "
+                f"{arg('layer')} must give one row per example. Received: "
                 f"{self._where}, of shape {tuple(chosen.shape)} for a batch of "
                 f"{setting.batch_size}."
             )
@@ -62,9 +62,9 @@ class Neuron(Target):
             return
         last = ", ".join(str(size - 1) for size in inner)
         raise TargetError(
-            "`index` must be a position in the output of the layer, without the batch "
-            f"axis. Received: {self.index} for {self._where} of shape {shape}. Its "
-            f"last neuron is ({last})."
+            f"{arg('index')} must be a position in the output of the layer, without "
+            f"the batch axis. Received: {self.index} for {self._where} of shape "
+            f"{shape}. Its last neuron is ({last})."
         )
 
     @property
@@ -109,9 +109,9 @@ def neuron(layer: Any, index: int | tuple[int, ...]) -> Target:
     """
     if layer is None:
         raise TargetError(
-            "`layer` must name the layer of the neuron. Received: None. "
-            "`gradwatch.layers(model)` lists them all."
+            f"{arg('layer')} must name the layer of the neuron. Received: None. "
+            f"{listing()} lists them all."
         )
-    with told_as("layer", "activations"):
+    with renamed(activations="layer"):
         chosen = layer if isinstance(layer, Activations) else activations(layer)
     return Neuron(chosen, whole_index(index))

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from .._errors import TargetError
+from .._errors import TargetError, arg
 from ._target import (
     Setting,
     Target,
@@ -43,7 +43,7 @@ class ClassScore(Target):
             index = np.full((batch_size,), index)
         if index.shape != (batch_size,):
             raise TargetError(
-                "`index` must be one class for all examples or one for each. "
+                f"{arg('index')} must be one class for all examples or one for each. "
                 f"Received: shape {index.shape} for a batch of {batch_size}."
             )
         return {"index": index.astype("int32")}
@@ -62,7 +62,7 @@ class ClassScore(Target):
         low, high = int(np.min(self.index)), int(np.max(self.index))
         if low < -shape[1] or high >= shape[1]:
             raise TargetError(
-                f"`index` must be from {-shape[1]} to {shape[1] - 1}, for the "
+                f"{arg('index')} must be from {-shape[1]} to {shape[1] - 1}, for the "
                 f"{shape[1]} classes of output {name!r}. Received: "
                 f"{high if high >= shape[1] else low}."
             )
@@ -116,8 +116,9 @@ class Output(Target):
         )
         if not fits:
             raise TargetError(
-                "`index` must be a position in the output, without the batch axis. "
-                f"Received: {self.index} for output {name!r} of shape {outputs[name]}."
+                f"{arg('index')} must be a position in the output, without the batch "
+                f"axis. Received: {self.index} for output {name!r} of shape "
+                f"{outputs[name]}."
             )
 
     def value(self, setting: Setting) -> Tensor:
@@ -241,7 +242,8 @@ def class_score(index: Any, output: str | int | None = None) -> Target:
     if classes.dtype.kind not in "iu" or not classes.size:
         what = repr(index) if np.ndim(index) == 0 else f"dtype {classes.dtype}"
         raise TargetError(
-            f"`index` must be a whole number, or one per example. Received: {what}."
+            f"{arg('index')} must be a whole number, or one per example. Received: "
+            f"{what}."
         )
     return ClassScore(classes, output)
 

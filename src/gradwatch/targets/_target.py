@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from .._errors import TargetError, quoted
+from .._errors import TargetError, arg, quoted
 from .._keras import functional_of
 from ..select import Activations
 
@@ -124,8 +124,8 @@ def whole_index(index: Any) -> tuple[int, ...]:
         return tuple(operator.index(position) for position in positions)
     except TypeError:
         raise TargetError(
-            "`index` must be whole numbers, one for each axis without the batch axis. "
-            f"Received: {index!r}."
+            f"{arg('index')} must be whole numbers, one for each axis without the "
+            f"batch axis. Received: {index!r}."
         ) from None
 
 
@@ -164,8 +164,8 @@ def choose(names: Sequence[str], which: str | int | None, argument: str) -> str:
     if str(which) in names:
         return str(which)
     raise TargetError(
-        f"`{argument}` must be an output of the model, by name or position. Received: "
-        f"{which!r}. The outputs are {quoted(names)}."
+        f"{arg(argument)} must be an output of the model, by name or position. "
+        f"Received: {which!r}. The outputs are {quoted(names)}."
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import GradwatchError, quoted
+from ..._errors import GradwatchError, arg, quoted
 from .._gradient import guided_backprop
 from .._method import method
 from .._place import Place
@@ -67,7 +67,7 @@ def _single(where: Attribution) -> Place:
     """Returns the map, which must be one and lie over an input."""
     if len(where.places) != 1:
         raise GradwatchError(
-            "`layer` must give one tensor, in one call, to draw the map from. "
+            f"{arg('layer')} must give one tensor, in one call, to draw the map from. "
             f"Received: {quoted(where.names)}. Name one: 'layer@1' is its first call, "
             "'layer[0]' its first tensor."
         )
@@ -75,8 +75,8 @@ def _single(where: Attribution) -> Place:
     axes = len(map_.spatial)
     if not any(len(source.spatial) == axes for source in where.sources):
         raise GradwatchError(
-            "`layer` must have as many axes of space as an input has. Received: "
-            f"{map_.name!r} with {axes}, and inputs of shape "
+            f"{arg('layer')} must have as many axes of space as an input has. "
+            f"Received: {map_.name!r} with {axes}, and inputs of shape "
             f"{[source.values.shape for source in where.sources]}."
         )
     return map_

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from ..._errors import GradwatchError
+from ..._errors import GradwatchError, arg, listing
 from ...select import require_model, walk
 from .._method import result
 from .._problem import Problem
@@ -33,8 +33,8 @@ def cam_problem(model: Any, x: Any, target: Any, layer: Any, **options: Any) -> 
         ]
         near = f" The last convolution is `layer={spatial[-1]!r}`." if spatial else ""
         raise GradwatchError(
-            "`layer` must name the layer whose channels are added up. Received: None."
-            f"{near} `gradwatch.layers(model)` lists them all."
+            f"{arg('layer')} must name the layer whose channels are added up. "
+            f"Received: None.{near} {listing()} lists them all."
         )
     return Problem(model, x, target, layer, **options)
 
@@ -75,8 +75,8 @@ def map_axes(
     axis = problem.channel_axes(problem.at, data_format)[number]
     if axis is None:
         raise GradwatchError(
-            "`layer` must give channels over space or time, (batch, …, channels). "
-            f"Received: {problem.at.names[number]!r}, which gives shape "
+            f"{arg('layer')} must give channels over space or time, (batch, …, "
+            f"channels). Received: {problem.at.names[number]!r}, which gives shape "
             f"{values.shape}. Name a layer before the pooling or flattening."
         )
     return axis, tuple(a for a in range(1, values.ndim) if a != axis)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import GradwatchError, quoted
+from ..._errors import GradwatchError, arg, quoted
 from .._axes import channel_axis
 from .._method import method
 from .._place import Place
@@ -96,8 +96,8 @@ def _masked(problem: Problem, axes: int) -> list[Place | None]:
         places.append(place if len(place.spatial) == axes else None)
     if not any(places):
         raise GradwatchError(
-            f"`layer` must have as many axes of space as an input has. Received: "
-            f"{quoted(problem.at.names)} with {axes}, and inputs of shape "
+            f"{arg('layer')} must have as many axes of space as an input has. "
+            f"Received: {quoted(problem.at.names)} with {axes}, and inputs of shape "
             f"{[v.shape for v in free.values]}."
         )
     return places

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import GradwatchError, counted, told_as
+from ..._errors import GradwatchError, arg, counted, renamed
 from .._result import Attribution
 from ._export import export
 from ._layout import column_names, from_columns
@@ -67,7 +67,7 @@ class AttributedDataset:
         Raises:
             GradwatchError: If there is none.
         """
-        with told_as("path", "to"):
+        with renamed(to="path"):
             store = DatasetStore(store_path(path))
         if not store.rows:
             raise GradwatchError(
@@ -250,11 +250,11 @@ def store_path(path: str | os.PathLike[str]) -> Path:
     """
     if not isinstance(path, str | os.PathLike):
         raise GradwatchError(
-            f"`to` must be a path that ends in .zarr. Received: {path!r}."
+            f"{arg('to')} must be a path that ends in .zarr. Received: {path!r}."
         )
     if Path(path).suffix.lower() != ".zarr":
         raise GradwatchError(
-            f"`to` must end in .zarr. Received: {os.fspath(path)!r}. The `export` "
-            "method of the result writes .npz and .parquet files."
+            f"{arg('to')} must end in .zarr. Received: {os.fspath(path)!r}. The "
+            "`export` method of the result writes .npz and .parquet files."
         )
     return Path(path)

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import GradwatchError
+from ..._errors import GradwatchError, arg
 
 FORMAT = 1
 """Version of the layout; grows when an older gradwatch could not read it."""
@@ -109,14 +109,14 @@ class DatasetStore:
             if not attributes and files <= {"zarr.json"}:
                 return
             raise GradwatchError(
-                "`to` must be a new path, or a store that `attribute_dataset` wrote. "
-                f"Received: {str(self.path)!r}, which holds something else. Give "
-                "another path."
+                f"{arg('to')} must be a new path, or a store that `attribute_dataset` "
+                f"wrote. Received: {str(self.path)!r}, which holds something else. "
+                "Give another path."
             )
         header = attributes[KEY]
         if header["format"] > FORMAT:
             raise GradwatchError(
-                f"`to` must be a store of format {FORMAT} or older. Received: "
+                f"{arg('to')} must be a store of format {FORMAT} or older. Received: "
                 f"{str(self.path)!r} of format {header['format']}. A newer gradwatch "
                 "reads it."
             )
@@ -261,9 +261,9 @@ class DatasetStore:
             except OSError:
                 self.close()
                 raise GradwatchError(
-                    "`to` must be a store that no other process is writing. Received: "
-                    f"{str(self.path)!r}, which is being written. Wait for the other "
-                    "one to end, or give another path."
+                    f"{arg('to')} must be a store that no other process is writing. "
+                    f"Received: {str(self.path)!r}, which is being written. Wait for "
+                    "the other one to end, or give another path."
                 ) from None
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import GradwatchError, told_as
+from ..._errors import GradwatchError, renamed
 from ...targets import neuron as neuron_target
 from ...targets import whole_index
 from .._baselines import Baseline, baselines, described
@@ -234,7 +234,7 @@ def neuron_conductance(  # noqa: PLR0913 - the path, and how it is walked
     require_layer(layer)
     require_count(steps, "steps")
     above = Problem(model, x, target, layer, free="inputs", batch_size=batch_size)
-    with told_as("neuron", "index"):
+    with renamed(index="neuron"):
         index: Any = whole_index(neuron)
         below = Problem(model, x, neuron_target(layer, index), batch_size=batch_size)
         below.own()

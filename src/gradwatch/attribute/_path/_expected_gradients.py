@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import GradwatchError, told_as
+from ..._errors import GradwatchError, renamed
 from .._checked import require_count, require_seed
 from .._method import method, result
 from .._problem import Problem
@@ -68,7 +68,7 @@ def expected_gradients(  # noqa: PLR0913 - what is drawn, and how often
     require_count(samples, "samples")
     require_seed(seed)
     problem = Problem(model, x, target, layer, batch_size=batch_size)
-    with told_as("data", "x", "baseline"):
+    with renamed(x="data", baseline="data"):
         background = problem.values_of(data)
     random = np.random.default_rng(seed)
     size = (samples, problem.size)

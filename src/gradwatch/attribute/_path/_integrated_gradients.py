@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import GradwatchError
+from ..._errors import GradwatchError, arg
 from .._baselines import Baseline, baselines, described
 from .._checked import is_count, require_positive
 from .._method import method, relative_delta, result
@@ -115,5 +115,5 @@ def _first(steps: int | str) -> int:
     if is_count(steps):
         return int(steps)
     raise GradwatchError(
-        f"`steps` must be a whole number from 1, or 'auto'. Received: {steps!r}."
+        f"{arg('steps')} must be a whole number from 1, or 'auto'. Received: {steps!r}."
     )

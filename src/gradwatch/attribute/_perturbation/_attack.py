@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from ..._errors import GradwatchError, told_as
+from ..._errors import GradwatchError, arg, renamed
 from ...engine import Captured, Entry, PassOptions, dense, engine_for
 from ...select import walk
 from ...targets import Loss, as_target
@@ -95,7 +95,7 @@ class Attack:
         leaves = () if given is None else tuple(self.tensors.leaves)
         wrt, options = (selector(self.layer),), PassOptions(given=leaves)
         engine = engine_for(self.model, wrt, options)
-        with told_as("layer", "wrt"):
+        with renamed(wrt="layer"):
             return engine.run(self.model, x, self.y, self.target, given or ())
 
     def _tensors(self, captured: Captured) -> Tensors:
@@ -108,8 +108,9 @@ class Attack:
 def _gradient(entry: Entry, target: Any) -> Any:
     if entry.gradient is None:
         raise GradwatchError(
-            "`target` must depend on what is moved, by a path that has a gradient. "
-            f"Received: {target}, and no gradient at {entry.name!r}. {entry.reason}"
+            f"{arg('target')} must depend on what is moved, by a path that has a "
+            f"gradient. Received: {target}, and no gradient at {entry.name!r}. "
+            f"{entry.reason}"
         )
     return entry.gradient
 

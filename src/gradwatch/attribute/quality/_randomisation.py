@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import GradwatchError, quoted, told_as
+from ..._errors import GradwatchError, quoted, renamed
 from ...select import resolve, walk
 from ...select import weights as weights_of
 from .._checked import require_count
@@ -145,7 +145,7 @@ def _chosen(tree: Any, weights: dict[str, Any], layers: Any) -> list[str]:
         )
     if layers is None:
         return [*weights][::-1]
-    with told_as("layers", "wrt", "weights"):
+    with renamed(wrt="layers", weights="layers"):
         matches = resolve(weights_of(layers), tree).weights
     wanted = {node.layer for node in matches.values()}
     return [address for address in weights if address in wanted][::-1]

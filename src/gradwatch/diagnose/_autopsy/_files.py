@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import GradwatchError
+from ..._errors import GradwatchError, arg
 
 _FOLDER = "autopsy"
 _RESULT, _BATCH, _WEIGHTS = "autopsy.json", "batch.npz", "before.weights.h5"
@@ -114,7 +114,7 @@ def read_latest(directory: str | os.PathLike[str]) -> dict[str, Any]:
         state = "which is a file" if path.exists() else "which does not exist"
         state = "which has none" if path.is_dir() else state
         raise GradwatchError(
-            "`directory` must be that of a run with an autopsy. Received: "
+            f"{arg('directory')} must be that of a run with an autopsy. Received: "
             f"{os.fspath(directory)!r}, {state}. `GradientMonitor(…, "
             "on_nonfinite='autopsy')` writes one when a gradient is not finite."
         )

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from ..._errors import GradwatchError, counted
+from ..._errors import GradwatchError, arg, counted
 from ...run import Reader, Run
 from .._format import printable
 from ._draw import Picture, showable
@@ -72,8 +72,8 @@ def follow(
     """
     if not 0 < refresh <= FASTEST:
         raise GradwatchError(
-            f"`refresh` must be above 0, and at most {FASTEST:g} redraws a second. "
-            f"Received: {refresh!r}. Leave it out for {FASTEST:g}."
+            f"{arg('refresh')} must be above 0, and at most {FASTEST:g} redraws a "
+            f"second. Received: {refresh!r}. Leave it out for {FASTEST:g}."
         )
     reader = Reader(Path(path), window=KEPT)
     if reader.directory.is_file():

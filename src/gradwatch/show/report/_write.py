@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..._errors import GradwatchError, quoted
+from ..._errors import GradwatchError, arg, quoted
 from ...run import Run, open_run
 from ..charts import plain
 from ._data import ReportData, report_data
@@ -54,7 +54,7 @@ def report(runs: Runs, format: str = "html", *, title: str | None = None) -> str
     """
     if format not in FORMATS:
         raise GradwatchError(
-            f"`format` must be one of {quoted(FORMATS)}. Received: {format!r}. "
+            f"{arg('format')} must be one of {quoted(FORMATS)}. Received: {format!r}. "
             'Give "html" for a page to look at.'
         )
     data = _gather(runs)
@@ -97,8 +97,8 @@ def write_report(
     chosen = format or _SUFFIXES.get(path.suffix.lower())
     if chosen is None:
         raise GradwatchError(
-            f"`path` must end in .html, .md or .json. Received: {str(path)!r}. "
-            "Rename it, or give `format`."
+            f"{arg('path')} must end in .html, .md or .json. Received: {str(path)!r}. "
+            f"Rename it, or give {arg('format')}."
         )
     text = report(runs, chosen, title=title)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -153,7 +153,9 @@ def test_two_tapes_on_one_model_do_not_hide_each_other(order):
     for tape, name in ((outer, asked[0].pattern), (inner, asked[1].pattern)):
         found = tape.gradients(target)
         assert list(found) == [name]
-        np.testing.assert_allclose(found.to_numpy()[name], right[name], rtol=1e-5)
+        # A tape and a compiled pass round differently; near zero that is all there is.
+        values = found.to_numpy()[name]
+        np.testing.assert_allclose(values, right[name], rtol=1e-5, atol=1e-7)
 
 
 @has_tape

@@ -53,6 +53,15 @@ def test_once_in_an_epoch_of_unknown_length(recorded):
     assert recorded("epoch", x=batches(3)) == [0]
 
 
+@pytest.mark.filterwarnings(ENDS)
+def test_every_epoch_of_a_dataset_of_unknown_length_is_watched(recorded):
+    """The end of the first is an error inside the step, and no end of the training."""
+    tf = pytest.importorskip("tensorflow")
+    kind = (tf.TensorSpec((None, X.shape[1])), tf.TensorSpec((None, 2)))
+    data = tf.data.Dataset.from_generator(lambda: batches(3), output_signature=kind)
+    assert recorded(2, x=data, epochs=3) == [0, 2, 4, 6, 8]
+
+
 def test_a_function_of_the_step(recorded):
     """It is asked once for each step, in order."""
     asked = []

@@ -258,6 +258,8 @@ class WatchedStep(ABC):
     """True if a step trains what was trainable when it was traced, whatever is now."""
     LISTENS = False
     """True if an optimizer writes each variable by itself, in `assign_sub`."""
+    END_OF_DATA: tuple[type[Exception], ...] = (StopIteration,)
+    """Errors by which a train function says that there is no further batch."""
     kernels: BaseKernels
     """Reductions for code outside of a training step; a stream has its own."""
 

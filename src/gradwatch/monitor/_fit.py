@@ -319,8 +319,8 @@ class Fit:
             self.announced = False
             try:
                 return inner(*args)
-            except StopIteration:
-                raise  # the data is at its end
+            except current().watching.END_OF_DATA:
+                raise
             except BaseException:
                 self._hooks.fail()
                 raise

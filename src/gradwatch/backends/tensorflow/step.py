@@ -52,6 +52,8 @@ class TFWatchedStep(WatchedStep):
 
     KEEPS_TRACES = True
     LISTENS = True
+    # The step itself fetches the batch: the end of the data is TensorFlow's own error.
+    END_OF_DATA = (StopIteration, tf.errors.OutOfRangeError)
     kernels = TFKernels()
 
     def stream(self, model: Any) -> Stream:

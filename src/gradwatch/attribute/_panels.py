@@ -134,7 +134,8 @@ def _panels(attribution: Attribution, words: Words) -> Iterator[Panel]:
         for name, values, data, labels in parts:
             base = name if source is None else source.name
             method = attribution.method
-            yield Panel(kind, name, method, values, data, labels, captions, base)
+            shown = (values, data, labels, captions)
+            yield Panel(kind, name, method, *shown, source=base, top=words.top)
     _require_use("tokens", words.tokens, used, {"tokens"})
     _require_use("names", words.names, used, {"bars", "lines"})
 

@@ -240,7 +240,7 @@ class Attribution:
             GradwatchError: If an argument does not suit the data.
         """
         panels = panels_of(self, Words(kind, names, tokens, titles, beside, top))
-        return plot_panels(panels, title=title_of(self), theme=theme, top=top)
+        return plot_panels(panels, title=title_of(self), theme=theme)
 
     def to_html(
         self,
@@ -276,7 +276,7 @@ class Attribution:
             GradwatchError: If an argument does not suit the data.
         """
         panels = panels_of(self, Words(kind, names, tokens, titles, beside, top))
-        return panels_html(panels, title=title_of(self), top=top)
+        return panels_html(panels, title=title_of(self))
 
     def _repr_html_(self) -> str:
         # A notebook shows whatever there is, and be it nothing.

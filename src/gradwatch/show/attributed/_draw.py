@@ -19,10 +19,10 @@ from ._words import wrapped_title
 Group = ImagePanel | TokenPanel | BarPanel | LinePanel
 
 
-def draw(panels: Sequence[Panel], title: str, theme: Theme, top: int) -> Figure:
+def draw(panels: Sequence[Panel], title: str, theme: Theme) -> Figure:
     """Returns the figure of `plot_panels`."""
     every = groupby(panels, together)
-    groups = [_group(list(members), theme, top) for _, members in every]
+    groups = [_group(list(members), theme) for _, members in every]
     width = max(group.width for group in groups)
     words = wrapped_title(title, width)
     head = 0.12 + 0.2 * (1 + words.count("\n"))
@@ -38,12 +38,12 @@ def draw(panels: Sequence[Panel], title: str, theme: Theme, top: int) -> Figure:
     return figure
 
 
-def _group(panels: list[Panel], theme: Theme, top: int) -> Group:
+def _group(panels: list[Panel], theme: Theme) -> Group:
     if panels[0].kind == "image":
         return ImagePanel(panels, theme)
-    (panel,) = panels[:1]
+    panel = panels[0]
     if panel.kind == "tokens":
         return TokenPanel(panel, theme)
     if panel.kind == "bars":
-        return BarPanel(panel, theme, top)
+        return BarPanel(panel, theme)
     return LinePanel(panel, theme)

@@ -16,7 +16,7 @@ from .._result import Attribution
 from ._perturbations import Perturbation, Perturbed
 from ._question import Question, finite_scores, question_of
 
-GRADIENTS = (*("saliency", "guided_backprop", "deconvnet", "internal_influence"),)
+GRADIENTS = ("saliency", "guided_backprop", "deconvnet", "internal_influence")
 """Methods whose values are the gain of the target per unit of each number."""
 CONTRIBUTIONS = (
     *("input_x_gradient", "layer_gradient_x_activation", "integrated_gradients"),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import warnings
-from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -81,15 +79,20 @@ def randomisation(
     question = question_of(a, model, x)
     first = question.again(model, question.x)
     tree = walk(model)
-    chosen = _chosen(tree, layers_with_weights(tree), layers)
+    weights = layers_with_weights(tree)
+    chosen = _chosen(tree, weights, layers)
+    nodes = [node for address in chosen for node in weights[address]]
     changed: dict[str, tuple[Any, Any, Any]] = {}
     idle: list[str] = []
     score = first.score
-    # Closed at once after an error, too: the weights are restored then.
-    runs = contextlib.closing(_randomised(question, chosen, order, seed))
     bar = progress_bar("randomisation", len(chosen), progress)
-    with runs as randomised, bar as tick:
-        for address, now in randomised:
+    with put_back(nodes) as kept, bar as tick:
+        for number, address in enumerate(chosen):
+            if order == "independent":
+                for node, value in zip(nodes, kept, strict=True):
+                    node.variable.assign(value)
+            randomise(tree, weights[address], seed * len(chosen) + number + 1)
+            now = _explained(question)
             tick(1)
             name = address or str(model.name)
             # What the target does not depend on, no explanation of it need notice.
@@ -112,24 +115,12 @@ def randomisation(
     )
 
 
-def _randomised(
-    question: Question, chosen: list[str], order: str, seed: int
-) -> Generator[tuple[str, Attribution]]:
-    """Yields the attribution with each layer randomised; restores them in the end."""
-    tree = walk(question.model)
-    weights = layers_with_weights(tree)
-    nodes = [node for address in chosen for node in weights[address]]
-    with put_back(nodes) as kept:
-        for number, address in enumerate(chosen):
-            if order == "independent":
-                for node, value in zip(nodes, kept, strict=True):
-                    node.variable.assign(value)
-            randomise(tree, weights[address], seed * len(chosen) + number + 1)
-            with warnings.catch_warnings():
-                # Of steps="auto", which need not reach its tolerance here.
-                warnings.simplefilter("ignore", UserWarning)
-                now = question.again(question.model, question.x)
-            yield address, now
+def _explained(question: Question) -> Attribution:
+    """Returns the attribution by the model as it is now."""
+    with warnings.catch_warnings():
+        # Of steps="auto", which need not reach its tolerance here.
+        warnings.simplefilter("ignore", UserWarning)
+        return question.again(question.model, question.x)
 
 
 def _chosen(tree: Any, weights: dict[str, Any], layers: Any) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._errors import counted
 from .._checked import require_count, require_positive, require_seed
-from .._problem import Held
+from .._problem import Problem
 from .._progress import progress_bar
 from .._result import Attribution
 from .._tensors import is_float, to_numpy
@@ -117,7 +117,7 @@ def _flat(a: Attribution) -> np.ndarray:
     return np.concatenate(parts, axis=1).astype("float64")
 
 
-def _held_values(question: Question) -> Any:
+def _held_values(question: Question) -> Problem | None:
     """Returns the problem at the layer, for a model whose inputs cannot move."""
     flat = keras.tree.flatten(question.x)
     if any(is_float(keras.ops.convert_to_tensor(t)) for t in flat if t is not None):
@@ -126,15 +126,17 @@ def _held_values(question: Question) -> Any:
 
 
 def _moved(
-    question: Question, held: Any, random: np.random.Generator, radius: float
+    question: Question,
+    held: Problem | None,
+    random: np.random.Generator,
+    radius: float,
 ) -> Any:
     def noisy(values: np.ndarray) -> np.ndarray:
         change = random.uniform(-radius, radius, values.shape)
         return np.asarray(values + change, dtype=values.dtype)
 
     if held is not None:
-        moved: Held = held.held([noisy(values) for values in held.at.values])
-        return moved
+        return held.held([noisy(values) for values in held.at.values])
 
     def leaf(tensor: Any) -> Any:
         if tensor is None:

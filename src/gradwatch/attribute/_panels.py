@@ -10,7 +10,7 @@ import numpy as np
 
 from .._errors import GradwatchError, counted, quoted
 from ..show.attributed import Panel
-from ._checked import is_count
+from ._checked import is_count, require
 from ._kinds import kind_of, laid_over, pictures, source_of, whole
 from ._place import Place
 
@@ -60,10 +60,7 @@ def panels_of(attribution: Attribution, words: Words) -> list[Panel]:
     Raises:
         GradwatchError: If the words do not fit the data.
     """
-    if not is_count(words.top):
-        raise GradwatchError(
-            f"`top` must be a number of bars from 1. Received: {words.top!r}."
-        )
+    require(is_count(words.top), "`top` must be a number of bars from 1.", words.top)
     if len(attribution) == 0:
         raise GradwatchError(
             "There must be an example to draw. Received: an attribution of none."
@@ -277,13 +274,9 @@ def _names(names: Any, place: Place, attribution: Attribution) -> list[str] | No
             if attribution.place(name) is place:
                 return [str(word) for word in some]
         return None
-    if isinstance(names, str) or (
-        names is not None and not isinstance(names, Sequence | np.ndarray)
-    ):
-        raise GradwatchError(
-            "`names` must be a list of names, or a dict of such lists by tensor. "
-            f"Received: {names!r}."
-        )
+    several = isinstance(names, Sequence | np.ndarray) and not isinstance(names, str)
+    rule = "`names` must be a list of names, or a dict of such lists by tensor."
+    require(names is None or several, rule, names)
     return None if names is None else [str(name) for name in names]
 
 

@@ -120,6 +120,12 @@ def require_finite(a: Attribution) -> None:
             )
 
 
+def flat_values(a: Attribution) -> np.ndarray:
+    """Returns all values of each example in a row."""
+    parts = [place.values.reshape(len(a), -1) for place in a.places]
+    return np.concatenate(parts, axis=1).astype("float64")
+
+
 def _inputs(a: Attribution, model: Any) -> Any:
     """Puts the inputs that an attribution keeps back into the model's structure."""
     arrays = [source.values for source in a.sources]

@@ -10,10 +10,10 @@ import numpy as np
 from ..._errors import GradwatchError, quoted, told_as
 from ...select import resolve, walk
 from ...select import weights as weights_of
-from .._checked import require_count
+from .._checked import require, require_count
 from .._progress import progress_bar
 from .._result import Attribution
-from ._question import Question, question_of
+from ._question import Question, flat_values, question_of
 from ._randomisation_result import Randomisation
 from ._reinitialise import layers_with_weights, put_back, randomise
 from ._similarity import spearman, ssim
@@ -73,8 +73,7 @@ def randomisation(
     Raises:
         GradwatchError: If an argument cannot be used; the message says why.
     """
-    if order not in ORDERS:
-        raise GradwatchError(f"`order` must be one of {ORDERS}. Received: {order!r}.")
+    require(order in ORDERS, f"`order` must be one of {ORDERS}.", order)
     require_count(seed, "seed", least=0)
     question = question_of(a, model, x)
     first = question.again(model, question.x)
@@ -145,8 +144,7 @@ def _chosen(tree: Any, weights: dict[str, Any], layers: Any) -> list[str]:
 def _compared(one: Attribution, two: Attribution) -> tuple[Any, Any, Any]:
     """Returns the similarities of two attributions of a batch, example by example."""
     absolute, signed = [], []
-    for number in range(len(one)):
-        a, b = (_vector(each, number) for each in (one, two))
+    for a, b in zip(flat_values(one), flat_values(two), strict=True):
         finite = bool(np.isfinite(b).all())  # random weights may overflow
         signed.append(spearman(a, b) if finite else np.nan)
         absolute.append(spearman(np.abs(a), np.abs(b)) if finite else np.nan)
@@ -155,10 +153,6 @@ def _compared(one: Attribution, two: Attribution) -> tuple[Any, Any, Any]:
         return absolute, signed, None
     pairs = zip(*maps, strict=True)
     return absolute, signed, [ssim(a, b) for a, b in pairs]
-
-
-def _vector(a: Attribution, number: int) -> np.ndarray:
-    return np.concatenate([place.values[number].ravel() for place in a.places])
 
 
 def _pictures(a: Attribution) -> Any:

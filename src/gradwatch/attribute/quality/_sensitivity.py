@@ -14,7 +14,7 @@ from .._problem import Problem
 from .._progress import progress_bar
 from .._result import Attribution
 from .._tensors import is_float, to_numpy
-from ._question import Question, question_of, require_finite
+from ._question import Question, flat_values, question_of, require_finite
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -97,24 +97,19 @@ def sensitivity_max(
     with progress_bar("sensitivity_max", samples, progress) as tick:
         # Not `a` itself, which may have been summed or resized since.
         first = question.again(model, question.x)
-        own = _flat(first)
+        own = flat_values(first)
         largest = np.zeros(len(own))
         held = _held_values(question)
         for _ in range(samples):
             batch = _moved(question, held, random, radius)
             moved = question.again(model, batch)
             require_finite(moved)
-            change = np.linalg.norm(_flat(moved) - own, axis=1)
+            change = np.linalg.norm(flat_values(moved) - own, axis=1)
             largest = np.maximum(largest, change)
             tick(1)
     size = np.linalg.norm(own, axis=1)
     relative = largest / np.where(size == 0, 1.0, size)
     return Sensitivity(a.method, a.target, largest, relative, radius, samples)
-
-
-def _flat(a: Attribution) -> np.ndarray:
-    parts = [place.values.reshape(len(a), -1) for place in a.places]
-    return np.concatenate(parts, axis=1).astype("float64")
 
 
 def _held_values(question: Question) -> Problem | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from matplotlib.figure import Figure
@@ -17,6 +17,9 @@ from ._tokens import TokenPanel
 from ._words import wrapped_title
 
 Group = ImagePanel | TokenPanel | BarPanel | LinePanel
+_GROUPS: dict[str, Callable[[Panel, Theme], Group]] = {
+    "tokens": TokenPanel, "bars": BarPanel, "lines": LinePanel
+}  # fmt: skip
 
 
 def draw(panels: Sequence[Panel], title: str, theme: Theme) -> Figure:
@@ -39,11 +42,7 @@ def draw(panels: Sequence[Panel], title: str, theme: Theme) -> Figure:
 
 
 def _group(panels: list[Panel], theme: Theme) -> Group:
-    if panels[0].kind == "image":
+    first = panels[0]
+    if first.kind == "image":
         return ImagePanel(panels, theme)
-    panel = panels[0]
-    if panel.kind == "tokens":
-        return TokenPanel(panel, theme)
-    if panel.kind == "bars":
-        return BarPanel(panel, theme)
-    return LinePanel(panel, theme)
+    return _GROUPS[first.kind](first, theme)

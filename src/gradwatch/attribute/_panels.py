@@ -129,7 +129,8 @@ def _panels(attribution: Attribution, words: Words) -> Iterator[Panel]:
         else:
             parts = [_lines(place, source, names)]
         for name, values, data, labels in parts:
-            base = name if source is None else source.name
+            # Slices along different axes are different pictures, even of a cube.
+            base = (source or place).name + name.removeprefix(place.name)
             method = attribution.method
             shown = (values, data, labels, captions)
             yield Panel(kind, name, method, *shown, source=base, top=words.top)

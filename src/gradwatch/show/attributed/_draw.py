@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import groupby
 
 from matplotlib.figure import Figure
 
@@ -12,20 +11,16 @@ from ..palette import Theme
 from ._bars import BarPanel
 from ._image import ImagePanel
 from ._lines import LinePanel
-from ._panel import Panel, together
+from ._panel import Panel, grouped
 from ._tokens import TokenPanel
 from ._words import wrapped_title
 
 Group = ImagePanel | TokenPanel | BarPanel | LinePanel
-_GROUPS: dict[str, Callable[[Panel, Theme], Group]] = {
-    "tokens": TokenPanel, "bars": BarPanel, "lines": LinePanel
-}  # fmt: skip
 
 
 def draw(panels: Sequence[Panel], title: str, theme: Theme) -> Figure:
     """Returns the figure of `plot_panels`."""
-    every = groupby(panels, together)
-    groups = [_group(list(members), theme) for _, members in every]
+    groups = [_group(members, theme) for members in grouped(panels)]
     width = max(group.width for group in groups)
     words = wrapped_title(title, width)
     head = 0.12 + 0.2 * (1 + words.count("\n"))
@@ -45,4 +40,6 @@ def _group(panels: list[Panel], theme: Theme) -> Group:
     first = panels[0]
     if first.kind == "image":
         return ImagePanel(panels, theme)
-    return _GROUPS[first.kind](first, theme)
+    kinds: dict[str, Callable[[Panel, Theme], Group]]
+    kinds = {"tokens": TokenPanel, "bars": BarPanel, "lines": LinePanel}
+    return kinds[first.kind](first, theme)

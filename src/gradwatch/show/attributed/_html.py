@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
-from itertools import groupby
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from .._html import STYLE
 from ..palette import THEMES, rgb
 from ._heat import STRENGTH, heated, limit_of
 from ._html_lines import lines_html, notes
-from ._panel import Panel, left_out, number, readable, silent, together
+from ._panel import Panel, grouped, left_out, number, readable, silent
 from ._png import data_url
 from ._ranked import Bar, charts
 
@@ -39,16 +38,10 @@ def panels_html(panels: Sequence[Panel], *, title: str) -> str:
         f"<style>{STYLE}</style>",
         f"<p><strong>{escape(title)}</strong></p>",
     ]
-    for _, members in groupby(panels, together):
-        group = list(members)
-        if group[0].kind == "image":
-            lines += _images(group)
-        elif group[0].kind == "tokens":
-            lines += _tokens(group[0])
-        elif group[0].kind == "bars":
-            lines += _bars(group[0])
-        else:
-            lines += lines_html(group[0])
+    kinds = {"tokens": _tokens, "bars": _bars, "lines": lines_html}
+    for group in grouped(panels):
+        kind = group[0].kind
+        lines += _images(group) if kind == "image" else kinds[kind](group[0])
     return "\n".join([*lines, "</div>"])
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
@@ -73,11 +74,17 @@ class Panel:
         return data.mean(axis=1, keepdims=True), [f"mean of {channels} channels"]
 
 
-def together(panel: Panel) -> tuple[str, ...]:
-    """Returns the key by which panels are shown side by side: the same pictures."""
-    if panel.kind == "image" and panel.data is not None:
-        return ("image", panel.source, str(panel.data.shape))
-    return (panel.kind, panel.name, panel.method)
+def grouped(panels: Iterable[Panel]) -> Iterator[list[Panel]]:
+    """Yields panels of the same pictures together, each other panel by itself."""
+
+    def pictures(panel: Panel) -> tuple[str, str, tuple[int, ...]]:
+        return panel.kind, panel.source, panel.base.shape
+
+    for (kind, *_), members in groupby(panels, pictures):
+        if kind == "image":
+            yield list(members)
+        else:
+            yield from ([panel] for panel in members)
 
 
 def broken(values: np.ndarray) -> str:

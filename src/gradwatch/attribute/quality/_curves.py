@@ -9,7 +9,6 @@ import numpy as np
 from .._baselines import Baseline, baselines
 from .._checked import require_count, require_seed
 from .._problem import Problem
-from .._progress import progress_bar
 from .._result import Attribution
 from ._curve import Curve
 from ._orders import ground, is_map, ranks
@@ -158,8 +157,7 @@ def _curve(
         return arrays
 
     total = len(asks) * len(starts)
-    with progress_bar(kind, total, progress) as tick:
-        scores = finite_scores(problem, total, point, tick)
+    scores = finite_scores(problem, total, point, kind, progress)
     scores = scores.reshape(len(starts), len(asks), -1).mean(axis=0)
     curves = np.zeros((len(orders), problem.size, steps + 1))
     curves[:, :, 0], curves[:, :, -1] = scores[0], scores[1]

@@ -122,6 +122,28 @@ def test_a_volume_is_shown_by_its_middle_slices():
     assert any("inputs[2,:,:]" in text.replace("\n", "") for text in texts(figure))
 
 
+def test_each_slice_of_a_cube_lies_over_its_own_picture():
+    """Slices of the same shape are three inputs, as those of different shapes are."""
+    data = np.random.default_rng(0).random((1, 4, 4, 4, 1))
+    drawn = images(made(numbers(1, 4, 4, 4, 1), data, 4).plot())
+    inputs = [picture for picture in drawn if picture.shape == (4, 4)]
+    slices = [data[0, ..., 0].take(2, axis) for axis in range(3)]
+    assert len(inputs) == 3
+    assert all(map(np.allclose, inputs, slices))
+
+
+def test_what_is_beside_is_drawn_whatever_its_method():
+    """Two settings of one method share their name and their tensor."""
+    data = numbers(1, 3)
+    one, two = made(numbers(1, 3, seed=1), data), made(numbers(1, 3, seed=2), data)
+    widths = [
+        sum(patch.get_width() for patch in ax.patches)
+        for ax in one.plot(beside=two).axes
+    ]
+    assert widths == pytest.approx([float(one.values.sum()), float(two.values.sum())])
+    assert one.to_html(beside=two).count("<table>") == 2
+
+
 def test_bars_are_as_long_as_the_values():
     """Sorted by size; names and features beside; the rest in one bar."""
     values, data = numbers(3, 9), numbers(3, 9, seed=2)

@@ -6,8 +6,8 @@ from typing import Any
 
 import keras
 
-from .._errors import GradwatchError
 from ..select import Tree
+from ._checked import require
 
 FORMATS = ("channels_last", "channels_first")
 
@@ -36,10 +36,8 @@ def channel_axis(
     Raises:
         GradwatchError: If what the caller said is no data format.
     """
-    if data_format is not None and data_format not in FORMATS:
-        raise GradwatchError(
-            f"`data_format` must be one of {FORMATS}. Received: {data_format!r}."
-        )
+    rule = f"`data_format` must be one of {FORMATS}."
+    require(data_format in (None, *FORMATS), rule, data_format)
     if ndim < 3 or (address is None and _grey(tree, ndim)):
         return None
     if data_format is None and address is not None:

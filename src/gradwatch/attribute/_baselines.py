@@ -155,12 +155,8 @@ def _for_each(problem: Problem, baseline: Baseline) -> list[np.ndarray]:
         )
     items = _items(free.names, baseline)
     axes = problem.channel_axes(free)
-    return [
-        _array(item, values, axis, name)
-        for item, values, axis, name in zip(
-            items, free.values, axes, free.names, strict=True
-        )
-    ]
+    tensors = zip(items, free.values, axes, free.names, strict=True)
+    return [_array(*tensor) for tensor in tensors]
 
 
 def _items(names: list[str], baseline: Baseline) -> list[Any]:
@@ -193,7 +189,7 @@ def _items(names: list[str], baseline: Baseline) -> list[Any]:
 
 
 def _array(item: Any, values: np.ndarray, axis: int | None, name: str) -> np.ndarray:
-    if isinstance(item, str):
+    if isinstance(item, str) and item in NAMES:
         return _named(item, values, axis, name)
     if isinstance(item, Sampled):
         raise GradwatchError(
@@ -206,7 +202,7 @@ def _array(item: Any, values: np.ndarray, axis: int | None, name: str) -> np.nda
     elif callable(item):
         item = item(values)
     try:
-        if item is None:  # which NumPy takes for a NaN
+        if item is None or isinstance(item, str):  # NumPy takes None for a NaN
             raise TypeError
         array = np.asarray(item, dtype=values.dtype)
     except (TypeError, ValueError):
@@ -225,11 +221,6 @@ def _array(item: Any, values: np.ndarray, axis: int | None, name: str) -> np.nda
 
 
 def _named(item: str, values: np.ndarray, axis: int | None, name: str) -> np.ndarray:
-    if item not in NAMES:
-        raise GradwatchError(
-            f"{arg('baseline')} must be one of {NAMES}, a number, an array, or a "
-            f"function. Received: {item!r}."
-        )
     if item == "zeros":
         return np.broadcast_to(np.zeros((), values.dtype), values.shape)
     spatial = tuple(a for a in range(1, values.ndim) if a != axis)

@@ -17,7 +17,7 @@ from .._errors import GradwatchError, TargetError, quoted
 from .._keras import step_count
 from ..run import ImageWriter
 from ..targets import as_target
-from ._checked import is_count
+from ._checked import is_count, require
 from ._method import require_attribution
 from ._panels import MOST
 from ._path import integrated_gradients
@@ -84,14 +84,15 @@ class AttributionImages(keras.callbacks.Callback):
         **options: Any,
     ) -> None:
         super().__init__()
-        self._every = _checked_every(every)
-        self._method = _checked_method(method)
-        self._count = _checked_count(count)
-        self._x, rows = _first(x, self._count)
+        _check(every, method, count, plot)
+        self._every = None if every == "epoch" else int(every)
+        self._method = method
+        self._x, rows = _first(x, int(count))
         self._target = _first_target(target, rows)
         self._options = options if layer is None else {"layer": layer, **options}
         _check_words(method, (None, x, target), self._options, "options")
-        self._plot = dict(_checked_plot(plot))
+        self._plot = dict(plot or {})
+        _check_words(Attribution.plot, (None,), self._plot, "plot")
         self._writer = ImageWriter(Path(directory) / FOLDER)
         self._warned = self._stopped = False
         self._step = self._epoch_start = 0
@@ -214,34 +215,19 @@ def _first_target(target: Any, rows: int) -> Any:
         return chosen
 
 
-def _checked_every(every: Any) -> int | None:
-    if every == "epoch":
-        return None
-    if is_count(every):
-        return int(every)
-    raise GradwatchError(
-        f"`every` must be a number of steps from 1, or 'epoch'. Received: {every!r}."
+def _check(every: Any, method: Any, count: Any, plot: Any) -> None:
+    """Raises if an argument is none of what it may be."""
+    rule = "`every` must be a number of steps from 1, or 'epoch'."
+    require(every == "epoch" or is_count(every), rule, every)
+    rule = "`method` must be a function such as `gradwatch.integrated_gradients`."
+    require(callable(method), rule, method)
+    rule = (
+        f"`count` must be a number of examples from 1 to {MOST}, which fit a picture."
     )
-
-
-def _checked_method(method: Any) -> Any:
-    if callable(method):
-        return method
-    raise GradwatchError(
-        "`method` must be a function such as `gradwatch.integrated_gradients`. "
-        f"Received: {method!r}."
-    )
-
-
-def _checked_plot(plot: Any) -> Mapping[str, Any]:
-    if plot is not None and not isinstance(plot, Mapping):
-        raise GradwatchError(
-            "`plot` must be a dict of words for `Attribution.plot`, such as "
-            f"`{{'theme': 'dark'}}`, or None. Received: {plot!r}."
-        )
-    words = plot or {}
-    _check_words(Attribution.plot, (None,), words, "plot")
-    return words
+    require(is_count(count) and count <= MOST, rule, count)
+    rule = "`plot` must be a dict of words for `Attribution.plot`, such as "
+    rule += "`{'theme': 'dark'}`, or None."
+    require(plot is None or isinstance(plot, Mapping), rule, plot)
 
 
 def _check_words(
@@ -261,12 +247,3 @@ def _check_words(
             f"{quoted(map(str, words))}; {error}. It takes "
             f"{quoted([*signature.parameters][len(given) :], 20)}."
         ) from None
-
-
-def _checked_count(count: Any) -> int:
-    if is_count(count) and count <= MOST:
-        return int(count)
-    raise GradwatchError(
-        f"`count` must be a number of examples from 1 to {MOST}, which fit a picture. "
-        f"Received: {count!r}."
-    )

@@ -10,13 +10,17 @@ import numpy as np
 from .._errors import GradwatchError, arg, listing
 
 
+def require(fits: bool, rule: str, received: Any) -> None:
+    """Raises an error with the rule and the value received, unless it fits."""
+    if not fits:
+        raise GradwatchError(f"{rule} Received: {received!r}.")
+
+
 def require_positive(number: Any, argument: str) -> None:
     """Raises unless it is a finite number above 0."""
     real = isinstance(number, int | float | np.number) and not isinstance(number, bool)
-    if not real or not number > 0 or not math.isfinite(number):
-        raise GradwatchError(
-            f"{arg(argument)} must be a number above 0. Received: {number!r}."
-        )
+    fits = real and number > 0 and math.isfinite(number)
+    require(fits, f"{arg(argument)} must be a number above 0.", number)
 
 
 def is_count(number: Any, least: int = 1) -> bool:
@@ -27,20 +31,14 @@ def is_count(number: Any, least: int = 1) -> bool:
 
 def require_count(number: Any, argument: str, least: int = 1) -> None:
     """Raises unless it is a whole number from `least`."""
-    if not is_count(number, least):
-        raise GradwatchError(
-            f"{arg(argument)} must be a whole number from {least}. Received: "
-            f"{number!r}."
-        )
+    rule = f"{arg(argument)} must be a whole number from {least}."
+    require(is_count(number, least), rule, number)
 
 
 def checked_batch_size(batch_size: Any) -> int | None:
     """Returns the number of rows; raises if it is none."""
-    if batch_size is not None and not is_count(batch_size):
-        raise GradwatchError(
-            "`batch_size` must be a whole number of rows from 1, or None. Received: "
-            f"{batch_size!r}."
-        )
+    rule = "`batch_size` must be a whole number of rows from 1, or None."
+    require(batch_size is None or is_count(batch_size), rule, batch_size)
     return None if batch_size is None else int(batch_size)
 
 

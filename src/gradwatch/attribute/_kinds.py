@@ -9,44 +9,37 @@ from ..show.attributed import KINDS
 from ._place import Place
 
 
-def kind_of(place: Place, source: Place | None, *, words: bool) -> str:
-    """Returns the kind of panel that follows from the axes and the input.
+def kind_of(
+    kind: str | None, place: Place, source: Place | None, *, words: bool
+) -> str:
+    """Returns the kind of panel: what the caller wants, or what the data suggests.
 
     Args:
+        kind: What the caller wants, or None.
         place: What was attributed to.
         source: The input of the model that it belongs to.
         words: True if the caller gave words.
-    """
-    axes = len(place.spatial)
-    if axes >= 2:
-        return "image"
-    if axes == 1:
-        return "tokens" if words or (source and whole(source)) else "lines"
-    return "bars"
-
-
-def checked_kind(kind: str | None, place: Place) -> None:
-    """Raises if a tensor cannot be drawn as this kind.
 
     Raises:
-        GradwatchError: If it is none, or the tensor has other axes.
+        GradwatchError: If the kind is none, or the tensor has other axes.
     """
+    axes = len(place.spatial)
     if kind is None:
-        return
+        series = "tokens" if words or (source and whole(source)) else "lines"
+        return ("bars", series)[axes] if axes < 2 else "image"
     if kind not in KINDS:
         raise GradwatchError(
             f"`kind` must be one of {quoted(KINDS)}. Received: {kind!r}. Leave it out, "
             "and what is drawn follows from the data."
         )
-    axes = len(place.spatial)
-    fits = {"image": axes >= 2, "tokens": axes <= 1, "lines": axes <= 1, "bars": True}
-    if not fits[kind]:
+    if kind != "bars" and (kind == "image") != (axes >= 2):
         needs = "two axes of space" if kind == "image" else "a single axis of time"
         raise GradwatchError(
             f"`kind` must suit the data: {kind!r} needs {needs}. Received: "
             f"{place.name!r} of shape {place.values.shape}. Leave it out, or use "
             "'bars'."
         )
+    return kind
 
 
 def source_of(place: Place, sources: tuple[Place, ...]) -> Place | None:
@@ -55,7 +48,7 @@ def source_of(place: Place, sources: tuple[Place, ...]) -> Place | None:
         if source.name == place.name:
             return source
     axes = len(place.spatial)
-    alike = [source for source in sources if axes and _axes(source) == axes]
+    alike = [source for source in sources if axes and len(_size(source)) == axes]
     if len(alike) > 1 and axes == 1:
         # Of tokens, their mask and their segment, the tokens differ the most.
         alike.sort(key=lambda source: -len(np.unique(source.values)))
@@ -68,10 +61,11 @@ def whole(source: Place) -> bool:
     return source.values.dtype.kind in "iu"
 
 
-def _axes(source: Place) -> int:
+def _size(source: Place) -> tuple[int, ...]:
+    """Returns the lengths of an input's axes of space and time."""
     if whole(source) and source.values.ndim == 2:
-        return 1
-    return len(source.spatial)
+        return source.values.shape[1:]
+    return tuple(source.values.shape[axis] for axis in source.spatial)
 
 
 def laid_over(place: Place, source: Place | None) -> Place:
@@ -80,11 +74,7 @@ def laid_over(place: Place, source: Place | None) -> Place:
         place = place.sum_channels()
     if source is None or not place.spatial:
         return place
-    if whole(source) and source.values.ndim == 2:
-        size: tuple[int, ...] = source.values.shape[1:]
-    else:
-        size = tuple(source.values.shape[axis] for axis in source.spatial)
-    return place.upsample(size)
+    return place.upsample(_size(source))
 
 
 def pictures(place: Place) -> np.ndarray:

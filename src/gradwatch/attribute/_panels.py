@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._errors import GradwatchError, counted, quoted
 from ..show.attributed import Panel
-from ._kinds import checked_kind, kind_of, laid_over, pictures, source_of, whole
+from ._checked import is_count, require
+from ._kinds import kind_of, laid_over, pictures, source_of, whole
 from ._place import Place
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 MOST = 8
 """Maximum number of examples in a figure; `a[8:16]` has the next ones."""
+
+Part = tuple[str, np.ndarray, np.ndarray | None, Sequence[Sequence[str]]]
+"""Name, values, data and labels of a panel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,145 +33,183 @@ class Words:
         names: Of the features or channels; by tensor, where there are several.
         tokens: A list of words for each example.
         titles: A line for each example.
+        beside: Other attributions of the same inputs.
+        top: Maximum number of bars of an example.
     """
 
-    kind: str | None = None
-    names: Any = None
-    tokens: Any = None
-    titles: Any = None
+    kind: str | None
+    names: Any
+    tokens: Any
+    titles: Any
+    beside: Any
+    top: Any
+
+
+def title_of(attribution: Attribution) -> str:
+    """Returns the line above a picture."""
+    title = f"Attribution of {attribution.target}"
+    if len(attribution) > MOST:
+        examples = counted(len(attribution), "example")
+        title += f", the first {MOST} of {examples}"
+    return title
 
 
 def panels_of(attribution: Attribution, words: Words) -> list[Panel]:
-    """Returns a panel for each tensor; three slices for each that has depth.
+    """Returns the panels of an attribution and of those beside it.
 
     Raises:
         GradwatchError: If the words do not fit the data.
     """
+    require(is_count(words.top), "`top` must be a number of bars from 1.", words.top)
+    if len(attribution) == 0:
+        raise GradwatchError(
+            "There must be an example to draw. Received: an attribution of none."
+        )
+    tokens, titles = (_cut(some, attribution) for some in (words.tokens, words.titles))
+    words = replace(words, tokens=tokens, titles=titles)
+    panels: list[Panel] = []
+    for one in [attribution, *_others(attribution, words.beside)]:
+        panels += _panels(one[:MOST] if len(one) > MOST else one, words)
+    return panels
+
+
+def _cut(given: Any, attribution: Attribution) -> Any:
+    """Keeps what is said of the examples that are drawn; what is wrong stays wrong."""
+    if not _is_list(given):
+        return given
+    every = list(given)
+    return every[:MOST] if len(every) == len(attribution) else every
+
+
+def _others(attribution: Attribution, beside: Any) -> list[Any]:
+    if beside is None:
+        return []
+    others = list(beside) if isinstance(beside, Iterable) else [beside]
+    for other in others:
+        if not isinstance(other, type(attribution)):
+            raise GradwatchError(
+                "`beside` must be an Attribution, or a list of them. Received: an "
+                f"object of type {type(other).__name__}."
+            )
+        ours = [source.values for source in attribution.sources]
+        theirs = [source.values for source in other.sources]
+        if len(ours) != len(theirs) or not all(map(_equal, ours, theirs)):
+            raise GradwatchError(
+                "`beside` must explain the same inputs. Received: "
+                f"{other!r}, of other inputs. Plot it by itself."
+            )
+    return others
+
+
+def _equal(ours: np.ndarray, theirs: np.ndarray) -> bool:
+    nan = ours.dtype.kind == "f" and theirs.dtype.kind == "f"
+    return bool(np.array_equal(ours, theirs, equal_nan=nan))
+
+
+def _panels(attribution: Attribution, words: Words) -> Iterator[Panel]:
+    """Yields a panel for each tensor; three slices for each that has depth."""
     given = _tokens(words.tokens, attribution)
     captions = _captions(attribution, words.titles)
     if isinstance(words.names, Mapping):
         for name in words.names:
             attribution.place(name)
-    panels: list[Panel] = []
     used: set[str] = set()
     for place in attribution.places:
-        checked_kind(words.kind, place)
         source = source_of(place, attribution.sources)
-        kind = words.kind or kind_of(place, source, words=given is not None)
+        kind = kind_of(words.kind, place, source, words=given is not None)
         used.add(kind)
         names = _names(words.names, place, attribution)
-        maker = _Maker(place, source, attribution.method, captions)
+        parts: Iterable[Part]
         if kind == "image":
-            panels += maker.images()
+            parts = _images(place, source)
         elif kind == "tokens":
-            panels.append(maker.tokens(given))
+            parts = [_text(place, source, given)]
         elif kind == "bars":
-            panels.append(maker.bars(names))
+            parts = [_bars(place, names)]
         else:
-            panels.append(maker.lines(names))
+            parts = [_lines(place, source, names)]
+        for name, values, data, labels in parts:
+            # Slices along different axes are different pictures, even of a cube.
+            base = (source or place).name + name.removeprefix(place.name)
+            method = attribution.method
+            shown = (values, data, labels, captions)
+            yield Panel(kind, name, method, *shown, source=base, top=words.top)
     _require_use("tokens", words.tokens, used, {"tokens"})
     _require_use("names", words.names, used, {"bars", "lines"})
-    return panels
 
 
-@dataclass(frozen=True, slots=True)
-class _Maker:
-    place: Place
-    source: Place | None
-    method: str
-    captions: list[str]
+def _images(place: Place, source: Place | None) -> Iterator[Part]:
+    values = _numbers(laid_over(place, source).values)
+    data = pictures(place if source is None else source)
+    while values.ndim > 4:  # the middle of time, or whatever comes first
+        middle = values.shape[1] // 2
+        values, data = values[:, middle], data[:, middle]
+    if values.ndim == 3:
+        yield place.name, values, data, ()
+        return
+    for axis in (1, 2, 3):
+        middle = values.shape[axis] // 2
+        where = ",".join(str(middle) if a == axis else ":" for a in (1, 2, 3))
+        name = f"{place.name}[{where}]"
+        yield name, values.take(middle, axis), data.take(middle, axis), ()
 
-    def images(self) -> list[Panel]:
-        place = laid_over(self.place, self.source)
-        base = self.place if self.source is None else self.source
-        values, data = _numbers(place.values), pictures(base)
-        while values.ndim > 4:  # the middle of time, or whatever comes first
-            middle = values.shape[1] // 2
-            values, data = values[:, middle], data[:, middle]
-        if values.ndim == 3:
-            return [self._image(values, data, self.place.name)]
-        panels = []
-        for axis in (1, 2, 3):
-            middle = values.shape[axis] // 2
-            where = ",".join(str(middle) if a == axis else ":" for a in (1, 2, 3))
-            some = values.take(middle, axis), data.take(middle, axis)
-            panels.append(self._image(*some, f"{self.place.name}[{where}]"))
-        return panels
 
-    def _image(self, values: np.ndarray, data: np.ndarray, name: str) -> Panel:
-        source = name if self.source is None else self.source.name
-        given = (self.method, values, data, (), self.captions)
-        return Panel("image", name, *given, source=source)
-
-    def tokens(self, given: list[list[str]] | None) -> Panel:
-        source = self.source if self.source and whole(self.source) else None
-        place = laid_over(self.place, source)
-        values = _numbers(place.values).reshape(len(place.values), -1)
-        if given is None:
-            ids = place.activation if source is None else source.values
-            ids = ids.reshape(len(ids), -1)
-            if ids.shape != values.shape:
-                ids = np.broadcast_to(np.arange(values.shape[1]), values.shape)
-            given = [[f"{number:g}" for number in row] for row in ids]
-        for number, row in enumerate(given):
-            if len(row) > values.shape[1]:
-                raise GradwatchError(
-                    f"`tokens` must have at most {counted(values.shape[1], 'word')} "
-                    f"per example, one for each place of {self.place.name!r}. "
-                    f"Received: {len(row)} for example {number}. Cut them as the "
-                    "model's input was cut."
-                )
-        return Panel(
-            "tokens", self.place.name, self.method, values, None, given, self.captions
-        )
-
-    def bars(self, names: list[str] | None) -> Panel:
-        shape = self.place.values.shape[1:]
-        values = _numbers(self.place.values).reshape(len(self.place.values), -1)
-        data = self.place.activation.reshape(len(values), -1)
-        if names is None:
-            word = "feature" if self.place.name.startswith("inputs") else "unit"
-            names = (
-                [f"{word} {number}" for number in range(values.shape[1])]
-                if len(shape) <= 1
-                else [str([*map(int, place)]) for place in np.ndindex(*shape)]
-            )
-        self._require_names(names, values.shape[1], "feature")
-        return Panel(
-            "bars",
-            self.place.name,
-            self.method,
-            values,
-            data if data.shape == values.shape else None,
-            [names],
-            self.captions,
-        )
-
-    def lines(self, names: list[str] | None) -> Panel:
-        place, source = self.place, self.source
-        if source is not None and source.name == place.name:
-            values, data = _last(place.values, place), _last(place.activation, place)
-        else:
-            place = laid_over(place, source)
-            values = _numbers(place.values).reshape(len(place.values), -1, 1)
-            base = self.place if source is None else source
-            data = _last(base.activation, base)
-        if names is None:
-            word = "channel" if data.shape[2] > 1 else "input"
-            names = [f"{word} {number}" for number in range(data.shape[2])]
-            names = ["input"] if data.shape[2] == 1 else names
-        self._require_names(names, data.shape[2], "channel")
-        return Panel(
-            *("lines", self.place.name, self.method, values, data, [names]),
-            self.captions,
-        )
-
-    def _require_names(self, names: list[str], number: int, noun: str) -> None:
-        if len(names) != number:
+def _text(place: Place, source: Place | None, given: list[list[str]] | None) -> Part:
+    source = source if source and whole(source) else None
+    values = _rows(laid_over(place, source).values)
+    if given is None:
+        ids = place.activation if source is None else source.values
+        ids = ids.reshape(len(ids), -1)
+        if ids.shape != values.shape:
+            ids = np.broadcast_to(np.arange(values.shape[1]), values.shape)
+        given = [[f"{number:g}" for number in row] for row in ids]
+    for number, row in enumerate(given):
+        if len(row) > values.shape[1]:
             raise GradwatchError(
-                f"`names` must have one name for each of the {counted(number, noun)} "
-                f"of {self.place.name!r}. Received: {len(names)}, {quoted(names, 4)}."
+                f"`tokens` must have at most {counted(values.shape[1], 'word')} "
+                f"per example, one for each place of {place.name!r}. "
+                f"Received: {len(row)} for example {number}. Cut them as the "
+                "model's input was cut."
             )
+    return place.name, values, None, given
+
+
+def _bars(place: Place, names: list[str] | None) -> Part:
+    shape = place.values.shape[1:]
+    values = _rows(place.values)
+    data = place.activation.reshape(len(values), -1)
+    if names is None:
+        word = "feature" if place.name.startswith("inputs") else "unit"
+        names = (
+            [f"{word} {number}" for number in range(values.shape[1])]
+            if len(shape) <= 1
+            else [str([*map(int, index)]) for index in np.ndindex(*shape)]
+        )
+    _require_names(names, values.shape[1], "feature", place)
+    return place.name, values, data if data.shape == values.shape else None, [names]
+
+
+def _lines(place: Place, source: Place | None, names: list[str] | None) -> Part:
+    if source is not None and source.name == place.name:
+        values, data = _last(place.values, place), _last(place.activation, place)
+    else:
+        values = _rows(laid_over(place, source).values)[..., None]
+        base = place if source is None else source
+        data = _last(base.activation, base)
+    channels = data.shape[2]
+    if names is None:
+        several = [f"channel {number}" for number in range(channels)]
+        names = ["input"] if channels == 1 else several
+    _require_names(names, channels, "channel", place)
+    return place.name, values, data, [names]
+
+
+def _require_names(names: list[str], number: int, noun: str, place: Place) -> None:
+    if len(names) != number:
+        raise GradwatchError(
+            f"`names` must have one name for each of the {counted(number, noun)} "
+            f"of {place.name!r}. Received: {len(names)}, {quoted(names, 4)}."
+        )
 
 
 def _last(values: np.ndarray, place: Place) -> np.ndarray:
@@ -176,18 +218,25 @@ def _last(values: np.ndarray, place: Place) -> np.ndarray:
         return _numbers(np.moveaxis(values, place.channels, -1))
     if values.ndim == 3:  # summed over channels, which are the last axis but once
         return _numbers(values)
-    return _numbers(values).reshape(len(values), -1, 1)
+    return _rows(values)[..., None]
 
 
 def _numbers(values: np.ndarray) -> np.ndarray:
     return np.asarray(values, "float64")  # half precision overflows in a sum
 
 
+def _rows(values: np.ndarray) -> np.ndarray:
+    return _numbers(values).reshape(len(values), -1)
+
+
+def _is_list(given: Any) -> bool:
+    return isinstance(given, Iterable) and not isinstance(given, str)
+
+
 def _captions(attribution: Attribution, titles: Any) -> list[str]:
     if titles is None:
         return [f"example {i}: {s:.4g}" for i, s in enumerate(attribution.score)]
-    single = isinstance(titles, str) or not isinstance(titles, Iterable)
-    texts = [str(title) for title in ([titles] if single else titles)]
+    texts = [str(title) for title in (titles if _is_list(titles) else [titles])]
     if len(texts) != len(attribution):
         raise GradwatchError(
             "`titles` must have a line for each of the "
@@ -199,17 +248,15 @@ def _captions(attribution: Attribution, titles: Any) -> list[str]:
 def _tokens(tokens: Any, attribution: Attribution) -> list[list[str]] | None:
     if tokens is None:
         return None
-    single = isinstance(tokens, str) or not isinstance(tokens, Iterable)
-    rows = [] if single else list(tokens)
+    rows = list(tokens) if _is_list(tokens) else []
     if len(attribution) == 1 and rows and all(isinstance(word, str) for word in rows):
         rows = [rows]
-    lists = all(isinstance(r, Iterable) and not isinstance(r, str) for r in rows)
-    if len(rows) != len(attribution) or not lists:
+    if len(rows) != len(attribution) or not all(map(_is_list, rows)):
         received = (
             "a single text"
             if isinstance(tokens, str)
             else repr(tokens)
-            if single or not any(isinstance(row, Iterable) for row in rows)
+            if not any(isinstance(row, Iterable) for row in rows)
             else "texts that are not split into words"
             if any(isinstance(row, str) for row in rows)
             else f"{len(rows)} of them"
@@ -228,13 +275,9 @@ def _names(names: Any, place: Place, attribution: Attribution) -> list[str] | No
             if attribution.place(name) is place:
                 return [str(word) for word in some]
         return None
-    if isinstance(names, str) or (
-        names is not None and not isinstance(names, Sequence | np.ndarray)
-    ):
-        raise GradwatchError(
-            "`names` must be a list of names, or a dict of such lists by tensor. "
-            f"Received: {names!r}."
-        )
+    several = isinstance(names, Sequence | np.ndarray) and not isinstance(names, str)
+    rule = "`names` must be a list of names, or a dict of such lists by tensor."
+    require(names is None or several, rule, names)
     return None if names is None else [str(name) for name in names]
 
 

@@ -17,7 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from .._errors import GradwatchError
+from ._checked import require
 
 SECONDS = 10.0
 """Seconds between two lines of a log."""
@@ -52,10 +52,8 @@ def progress_bar(
     Raises:
         GradwatchError: If `progress` is something else.
     """
-    if progress not in (True, False, None):
-        raise GradwatchError(
-            f"`progress` must be True, False or None. Received: {progress!r}."
-        )
+    rule = "`progress` must be True, False or None."
+    require(progress in (True, False, None), rule, progress)
     console = Console(stderr=True)
     interactive = console.is_terminal or console.is_jupyter
     if progress is False or not (progress or interactive):

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._errors import AddressError, GradwatchError, counted, quoted
+from ..show.attributed import panels_html, plot_panels
 from . import _store as store
-from ._panels import Words
-from ._picture import figure_of, html_of
+from ._checked import is_count
+from ._panels import Words, panels_of, title_of
 from ._place import Place
 
 if TYPE_CHECKING:
@@ -154,10 +155,10 @@ class Attribution:
         Raises:
             GradwatchError: If the values have no such axes, or the input has others.
         """
-        resize = [place.spatial or len(self.places) == 1 for place in self.places]
+        only = len(self.places) == 1
         places = [
-            place.upsample(self._size_for(place, size)) if wanted else place
-            for place, wanted in zip(self.places, resize, strict=True)
+            p.upsample(self._size_for(p, size)) if p.spatial or only else p
+            for p in self.places
         ]
         return replace(self, places=tuple(places))
 
@@ -165,7 +166,7 @@ class Attribution:
         axes = len(place.spatial)
         if size is not None:
             numbers = tuple(size) if np.iterable(size) else (size,) * axes
-            if not all(map(_is_length, numbers)):
+            if not all(map(is_count, numbers)):
                 raise GradwatchError(
                     "`size` must be a whole number from 1, or one for each spatial "
                     f"axis. Received: {size!r}. Leave it out for that of the input."
@@ -238,8 +239,8 @@ class Attribution:
         Raises:
             GradwatchError: If an argument does not suit the data.
         """
-        words = Words(kind, names, tokens, titles)
-        return figure_of(self, words, beside, top, theme)
+        panels = panels_of(self, Words(kind, names, tokens, titles, beside, top))
+        return plot_panels(panels, title=title_of(self), theme=theme)
 
     def to_html(
         self,
@@ -274,7 +275,8 @@ class Attribution:
         Raises:
             GradwatchError: If an argument does not suit the data.
         """
-        return html_of(self, Words(kind, names, tokens, titles), beside, top)
+        panels = panels_of(self, Words(kind, names, tokens, titles, beside, top))
+        return panels_html(panels, title=title_of(self))
 
     def _repr_html_(self) -> str:
         # A notebook shows whatever there is, and be it nothing.
@@ -305,10 +307,5 @@ class Attribution:
         return cls(**store.load(path))
 
 
-def _is_length(number: Any) -> bool:
-    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-    return whole and int(number) >= 1
-
-
-def _single(found: dict[str, np.ndarray]) -> Any:
-    return next(iter(found.values())) if len(found) == 1 else found
+def _single(arrays: dict[str, np.ndarray]) -> Any:
+    return next(iter(arrays.values())) if len(arrays) == 1 else arrays

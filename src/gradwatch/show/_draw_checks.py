@@ -46,17 +46,14 @@ def draw_curves(
                 ax.plot(at, scores.T, color=style["color"], alpha=0.18, linewidth=0.8)
             name = f"{method}: area {_area(at, mean):.3g}"
             ax.plot(at, mean, **style, linewidth=2.2, markersize=4.5, label=name)
-        verb = "removed" if what == "deletion" else "put in"
+        deleted = what == "deletion"
+        verb, better = ("removed", "lower") if deleted else ("put in", "higher")
         ax.set(xlim=(0, 1), xlabel=f"share of the input {verb}", ylabel=target)
         ax.xaxis.set_major_formatter(PERCENT)
         bare(ax, grid="both")
-        better = (
-            "the lower, the better"
-            if what == "deletion"
-            else ("the higher, the better")
-        )
         averaged = f"mean of {len(first)} examples" if len(first) > 1 else "one example"
-        ax.set_title(f"{what}: {better} ({averaged})", loc="left", fontsize=10)
+        title = f"{what}: the {better}, the better ({averaged})"
+        ax.set_title(title, loc="left", fontsize=10)
         ax.legend(loc="best", frameon=False, handlelength=2.2, handletextpad=0.6)
     return figure
 

@@ -11,6 +11,15 @@ from .._method import delta_of, relative_delta
 from .._result import Attribution
 from ._question import require_attribution, require_finite
 
+_NO_PROMISE = {
+    "expected_gradients": "whose values add up on average over draws only",
+    "neuron_conductance": "whose values add up to the conductance of the neuron",
+    **dict.fromkeys(
+        ("smoothgrad", "squaregrad", "vargrad"),
+        "which is taken over noisy copies, whose sums are others",
+    ),
+}
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Completeness:
@@ -68,25 +77,15 @@ def completeness(a: Attribution) -> Completeness:
     """
     require_attribution(a)
     if a.baseline_score is None:
-        raise GradwatchError(_no_promise(a.method))
+        why = _NO_PROMISE.get(a.method, "whose values promise no sum")
+        raise GradwatchError(
+            "`a` must come from a method that promises completeness: "
+            "`integrated_gradients`, `deep_lift` or `layer_conductance`. Received: "
+            f"{a.method}, {why}. For any method there are `infidelity`, "
+            "`sensitivity_max`, `deletion` and `insertion`."
+        )
     require_finite(a)
     values = [place.values for place in a.places]
     error = delta_of(values, a.score, a.baseline_score)
     difference, relative = relative_delta(values, a.score, a.baseline_score)
     return Completeness(a.method, a.target, difference, error, relative)
-
-
-def _no_promise(method: str) -> str:
-    why = "whose values promise no sum"
-    if method == "expected_gradients":
-        why = "whose values add up on average over draws only"
-    elif method in ("smoothgrad", "squaregrad", "vargrad"):
-        why = "which is taken over noisy copies, whose sums are others"
-    elif method == "neuron_conductance":
-        why = "whose values add up to the conductance of the neuron"
-    return (
-        "`a` must come from a method that promises completeness: "
-        "`integrated_gradients`, `deep_lift` or `layer_conductance`. Received: "
-        f"{method}, {why}. For any "
-        "method there are `infidelity`, `sensitivity_max`, `deletion` and `insertion`."
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,11 +9,10 @@ import numpy as np
 from .._baselines import Baseline, baselines
 from .._checked import require_count, require_seed
 from .._problem import Problem
-from .._progress import progress_bar
 from .._result import Attribution
 from ._curve import Curve
 from ._orders import ground, is_map, ranks
-from ._question import finite_scores, question_of
+from ._question import Question, finite_scores, question_of
 
 
 def deletion(  # noqa: PLR0913 - what is removed, how finely, against what
@@ -65,9 +63,8 @@ def deletion(  # noqa: PLR0913 - what is removed, how finely, against what
         GradwatchError: If an argument cannot be used; the message says why.
     """
     question = question_of(a, model, x)
-    problem = question.problem(batch_size, at_inputs=is_map(question.a))
-    sampling = _Sampling(steps, orders, seed)
-    return _curve("deletion", question.a, problem, baseline, sampling, progress)
+    draws = steps, orders, seed
+    return _curve("deletion", question, baseline, draws, batch_size, progress)
 
 
 def insertion(  # noqa: PLR0913 - what is put in, how finely, against what
@@ -115,42 +112,33 @@ def insertion(  # noqa: PLR0913 - what is put in, how finely, against what
         GradwatchError: If an argument cannot be used; the message says why.
     """
     question = question_of(a, model, x)
-    problem = question.problem(batch_size, at_inputs=is_map(question.a))
-    sampling = _Sampling(steps, orders, seed)
-    return _curve("insertion", question.a, problem, baseline, sampling, progress)
-
-
-@dataclass(frozen=True, slots=True)
-class _Sampling:
-    """The number of steps of a curve, and of random orders beside it."""
-
-    steps: int
-    orders: int
-    seed: int
-
-    def __post_init__(self) -> None:
-        require_count(self.steps, "steps")
-        require_count(self.orders, "orders", least=0)
-        require_seed(self.seed)
+    draws = steps, orders, seed
+    return _curve("insertion", question, baseline, draws, batch_size, progress)
 
 
 def _curve(
     kind: str,
-    a: Attribution,
-    problem: Problem,
+    question: Question,
     baseline: Baseline,
-    sampling: _Sampling,
+    draws: tuple[int, int, int],
+    batch_size: int | None,
     progress: bool | None,
 ) -> Curve:
     """Returns the curve: insertion changes what deletion leaves."""
+    steps, others, seed = draws
+    require_count(steps, "steps")
+    require_count(others, "orders", least=0)
+    require_seed(seed)
+    a = question.a
+    problem = question.problem(batch_size, at_inputs=is_map(a))
     starts = baselines(problem, _canvas(problem) if baseline is None else baseline)
     positions, importance = ground(a, problem)
-    random = np.random.default_rng(sampling.seed)
+    random = np.random.default_rng(seed)
     nothing = np.zeros_like(importance)
     # int32: the ranks of many orders of large images are most of what is held.
     orders = [ranks(importance, random)]
-    orders += [ranks(nothing, random) for _ in range(sampling.orders)]
-    steps = min(sampling.steps, positions.count)
+    orders += [ranks(nothing, random) for _ in range(others)]
+    steps = min(steps, positions.count)
     counts = np.round(np.linspace(0, positions.count, steps + 1)).astype(int)
     # Both ends are the same in every order: computed once.
     asks = [(0, 0), (0, steps)]
@@ -169,8 +157,7 @@ def _curve(
         return arrays
 
     total = len(asks) * len(starts)
-    with progress_bar(kind, total, progress) as tick:
-        scores = finite_scores(problem, total, point, tick)
+    scores = finite_scores(problem, total, point, kind, progress)
     scores = scores.reshape(len(starts), len(asks), -1).mean(axis=0)
     curves = np.zeros((len(orders), problem.size, steps + 1))
     curves[:, :, 0], curves[:, :, -1] = scores[0], scores[1]

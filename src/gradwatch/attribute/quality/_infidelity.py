@@ -11,12 +11,11 @@ from ..._errors import GradwatchError, counted
 from .._baselines import Baseline, baselines
 from .._checked import require_count, require_positive
 from .._problem import Problem
-from .._progress import progress_bar
 from .._result import Attribution
 from ._perturbations import Perturbation, Perturbed
 from ._question import Question, finite_scores, question_of
 
-GRADIENTS = (*("saliency", "guided_backprop", "deconvnet", "internal_influence"),)
+GRADIENTS = ("saliency", "guided_backprop", "deconvnet", "internal_influence")
 """Methods whose values are the gain of the target per unit of each number."""
 CONTRIBUTIONS = (
     *("input_x_gradient", "layer_gradient_x_activation", "integrated_gradients"),
@@ -142,8 +141,7 @@ def infidelity(  # noqa: PLR0913 - what is taken away, and how often
         own = problem.free.values
         return [v[rows] - i[rows] for v, i in zip(own, taken, strict=True)]
 
-    with progress_bar("infidelity", samples + 1, progress) as tick:
-        scores = finite_scores(problem, samples + 1, point, tick)
+    scores = finite_scores(problem, samples + 1, point, "infidelity", progress)
     changes = scores[-1] - scores[:-1]
     scale = _best_scale(predicted, changes) if normalise else np.ones(problem.size)
     values = np.mean((scale * predicted - changes) ** 2, axis=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +13,7 @@ from ..._keras import input_structure
 from ...select import require_model
 from .._method import Again
 from .._problem import Point, Problem
+from .._progress import progress_bar
 from .._result import Attribution
 
 
@@ -120,6 +120,12 @@ def require_finite(a: Attribution) -> None:
             )
 
 
+def flat_values(a: Attribution) -> np.ndarray:
+    """Returns all values of each example in a row."""
+    parts = [place.values.reshape(len(a), -1) for place in a.places]
+    return np.concatenate(parts, axis=1).astype("float64")
+
+
 def _inputs(a: Attribution, model: Any) -> Any:
     """Puts the inputs that an attribution keeps back into the model's structure."""
     arrays = [source.values for source in a.sources]
@@ -152,14 +158,22 @@ def _require_fit(model: Any, batch: Any) -> None:
 
 
 def finite_scores(
-    problem: Problem, count: int, point: Point, tick: Callable[[float], None]
+    problem: Problem, count: int, point: Point, check: str, progress: bool | None
 ) -> np.ndarray:
     """Returns the target at each of several points: [points, examples].
+
+    Args:
+        problem: The model with its target.
+        count: Number of points.
+        point: Returns the inputs of some examples at a point.
+        check: The text before the progress bar.
+        progress: As in `sensitivity_max`.
 
     Raises:
         GradwatchError: If one is NaN or infinite.
     """
-    scores = problem.scores_at(count, point, tick)
+    with progress_bar(check, count, progress) as tick:
+        scores = problem.scores_at(count, point, tick)
     if not np.isfinite(scores).all():
         raise GradwatchError(
             "`model` must give finite numbers where the check asks it. Received: NaN "

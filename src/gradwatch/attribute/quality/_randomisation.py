@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import warnings
-from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -12,10 +10,10 @@ import numpy as np
 from ..._errors import GradwatchError, quoted, renamed
 from ...select import resolve, walk
 from ...select import weights as weights_of
-from .._checked import require_count
+from .._checked import require, require_count
 from .._progress import progress_bar
 from .._result import Attribution
-from ._question import Question, question_of
+from ._question import Question, flat_values, question_of
 from ._randomisation_result import Randomisation
 from ._reinitialise import layers_with_weights, put_back, randomise
 from ._similarity import spearman, ssim
@@ -75,21 +73,25 @@ def randomisation(
     Raises:
         GradwatchError: If an argument cannot be used; the message says why.
     """
-    if order not in ORDERS:
-        raise GradwatchError(f"`order` must be one of {ORDERS}. Received: {order!r}.")
+    require(order in ORDERS, f"`order` must be one of {ORDERS}.", order)
     require_count(seed, "seed", least=0)
     question = question_of(a, model, x)
     first = question.again(model, question.x)
     tree = walk(model)
-    chosen = _chosen(tree, layers_with_weights(tree), layers)
+    weights = layers_with_weights(tree)
+    chosen = _chosen(tree, weights, layers)
+    nodes = [node for address in chosen for node in weights[address]]
     changed: dict[str, tuple[Any, Any, Any]] = {}
     idle: list[str] = []
     score = first.score
-    # Closed at once after an error, too: the weights are restored then.
-    runs = contextlib.closing(_randomised(question, chosen, order, seed))
     bar = progress_bar("randomisation", len(chosen), progress)
-    with runs as randomised, bar as tick:
-        for address, now in randomised:
+    with put_back(nodes) as kept, bar as tick:
+        for number, address in enumerate(chosen):
+            if order == "independent":
+                for node, value in zip(nodes, kept, strict=True):
+                    node.variable.assign(value)
+            randomise(tree, weights[address], seed * len(chosen) + number + 1)
+            now = _explained(question)
             tick(1)
             name = address or str(model.name)
             # What the target does not depend on, no explanation of it need notice.
@@ -112,24 +114,12 @@ def randomisation(
     )
 
 
-def _randomised(
-    question: Question, chosen: list[str], order: str, seed: int
-) -> Generator[tuple[str, Attribution]]:
-    """Yields the attribution with each layer randomised; restores them in the end."""
-    tree = walk(question.model)
-    weights = layers_with_weights(tree)
-    nodes = [node for address in chosen for node in weights[address]]
-    with put_back(nodes) as kept:
-        for number, address in enumerate(chosen):
-            if order == "independent":
-                for node, value in zip(nodes, kept, strict=True):
-                    node.variable.assign(value)
-            randomise(tree, weights[address], seed * len(chosen) + number + 1)
-            with warnings.catch_warnings():
-                # Of steps="auto", which need not reach its tolerance here.
-                warnings.simplefilter("ignore", UserWarning)
-                now = question.again(question.model, question.x)
-            yield address, now
+def _explained(question: Question) -> Attribution:
+    """Returns the attribution by the model as it is now."""
+    with warnings.catch_warnings():
+        # Of steps="auto", which need not reach its tolerance here.
+        warnings.simplefilter("ignore", UserWarning)
+        return question.again(question.model, question.x)
 
 
 def _chosen(tree: Any, weights: dict[str, Any], layers: Any) -> list[str]:
@@ -154,8 +144,7 @@ def _chosen(tree: Any, weights: dict[str, Any], layers: Any) -> list[str]:
 def _compared(one: Attribution, two: Attribution) -> tuple[Any, Any, Any]:
     """Returns the similarities of two attributions of a batch, example by example."""
     absolute, signed = [], []
-    for number in range(len(one)):
-        a, b = (_vector(each, number) for each in (one, two))
+    for a, b in zip(flat_values(one), flat_values(two), strict=True):
         finite = bool(np.isfinite(b).all())  # random weights may overflow
         signed.append(spearman(a, b) if finite else np.nan)
         absolute.append(spearman(np.abs(a), np.abs(b)) if finite else np.nan)
@@ -164,10 +153,6 @@ def _compared(one: Attribution, two: Attribution) -> tuple[Any, Any, Any]:
         return absolute, signed, None
     pairs = zip(*maps, strict=True)
     return absolute, signed, [ssim(a, b) for a, b in pairs]
-
-
-def _vector(a: Attribution, number: int) -> np.ndarray:
-    return np.concatenate([place.values[number].ravel() for place in a.places])
 
 
 def _pictures(a: Attribution) -> Any:

@@ -10,11 +10,11 @@ import numpy as np
 
 from ..._errors import counted
 from .._checked import require_count, require_positive, require_seed
-from .._problem import Held
+from .._problem import Problem
 from .._progress import progress_bar
 from .._result import Attribution
 from .._tensors import is_float, to_numpy
-from ._question import Question, question_of, require_finite
+from ._question import Question, flat_values, question_of, require_finite
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -97,14 +97,14 @@ def sensitivity_max(
     with progress_bar("sensitivity_max", samples, progress) as tick:
         # Not `a` itself, which may have been summed or resized since.
         first = question.again(model, question.x)
-        own = _flat(first)
+        own = flat_values(first)
         largest = np.zeros(len(own))
         held = _held_values(question)
         for _ in range(samples):
             batch = _moved(question, held, random, radius)
             moved = question.again(model, batch)
             require_finite(moved)
-            change = np.linalg.norm(_flat(moved) - own, axis=1)
+            change = np.linalg.norm(flat_values(moved) - own, axis=1)
             largest = np.maximum(largest, change)
             tick(1)
     size = np.linalg.norm(own, axis=1)
@@ -112,12 +112,7 @@ def sensitivity_max(
     return Sensitivity(a.method, a.target, largest, relative, radius, samples)
 
 
-def _flat(a: Attribution) -> np.ndarray:
-    parts = [place.values.reshape(len(a), -1) for place in a.places]
-    return np.concatenate(parts, axis=1).astype("float64")
-
-
-def _held_values(question: Question) -> Any:
+def _held_values(question: Question) -> Problem | None:
     """Returns the problem at the layer, for a model whose inputs cannot move."""
     flat = keras.tree.flatten(question.x)
     if any(is_float(keras.ops.convert_to_tensor(t)) for t in flat if t is not None):
@@ -126,15 +121,17 @@ def _held_values(question: Question) -> Any:
 
 
 def _moved(
-    question: Question, held: Any, random: np.random.Generator, radius: float
+    question: Question,
+    held: Problem | None,
+    random: np.random.Generator,
+    radius: float,
 ) -> Any:
     def noisy(values: np.ndarray) -> np.ndarray:
         change = random.uniform(-radius, radius, values.shape)
         return np.asarray(values + change, dtype=values.dtype)
 
     if held is not None:
-        moved: Held = held.held([noisy(values) for values in held.at.values])
-        return moved
+        return held.held([noisy(values) for values in held.at.values])
 
     def leaf(tensor: Any) -> Any:
         if tensor is None:

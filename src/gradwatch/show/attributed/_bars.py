@@ -13,7 +13,7 @@ from .._figure import note
 from .._fold import fold
 from ..palette import Theme
 from ._panel import Panel, broken, number, silent
-from ._ranked import Bar, ranked
+from ._ranked import Bar, charts
 from ._words import caption, say_upon
 
 ACROSS = 2
@@ -26,18 +26,12 @@ class BarPanel:
     Args:
         panel: The panel to draw.
         theme: The colours.
-        top: Maximum number of features of an example; the rest is added up.
     """
 
-    def __init__(self, panel: Panel, theme: Theme, top: int) -> None:
+    def __init__(self, panel: Panel, theme: Theme) -> None:
         self.panel = panel
         self.theme = theme
-        names = [*panel.labels[0]]
-        data = panel.data
-        self.charts = [
-            ranked(values, None if data is None else data[row], names, top)
-            for row, values in enumerate(panel.values)
-        ]
+        self.charts = charts(panel)
         self.across = min(ACROSS, len(self.charts))
         self.down = math.ceil(len(self.charts) / self.across)
         most = max((len(bars) for bars in self.charts), default=1)

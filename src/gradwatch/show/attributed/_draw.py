@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Callable, Sequence
 
 from matplotlib.figure import Figure
 
@@ -12,17 +11,16 @@ from ..palette import Theme
 from ._bars import BarPanel
 from ._image import ImagePanel
 from ._lines import LinePanel
-from ._panel import Panel, together
+from ._panel import Panel, grouped
 from ._tokens import TokenPanel
 from ._words import wrapped_title
 
 Group = ImagePanel | TokenPanel | BarPanel | LinePanel
 
 
-def draw(panels: Sequence[Panel], title: str, theme: Theme, top: int) -> Figure:
+def draw(panels: Sequence[Panel], title: str, theme: Theme) -> Figure:
     """Returns the figure of `plot_panels`."""
-    every = groupby(panels, together)
-    groups = [_group(list(members), theme, top) for _, members in every]
+    groups = [_group(members, theme) for members in grouped(panels)]
     width = max(group.width for group in groups)
     words = wrapped_title(title, width)
     head = 0.12 + 0.2 * (1 + words.count("\n"))
@@ -38,12 +36,10 @@ def draw(panels: Sequence[Panel], title: str, theme: Theme, top: int) -> Figure:
     return figure
 
 
-def _group(panels: list[Panel], theme: Theme, top: int) -> Group:
-    if panels[0].kind == "image":
+def _group(panels: list[Panel], theme: Theme) -> Group:
+    first = panels[0]
+    if first.kind == "image":
         return ImagePanel(panels, theme)
-    (panel,) = panels[:1]
-    if panel.kind == "tokens":
-        return TokenPanel(panel, theme)
-    if panel.kind == "bars":
-        return BarPanel(panel, theme, top)
-    return LinePanel(panel, theme)
+    kinds: dict[str, Callable[[Panel, Theme], Group]]
+    kinds = {"tokens": TokenPanel, "bars": BarPanel, "lines": LinePanel}
+    return kinds[first.kind](first, theme)

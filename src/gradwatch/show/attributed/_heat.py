@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..palette import Theme, rgb
+from ._panel import Panel
 
 PERCENTILE = 99
 """Percentile of |value| at which the scale ends; larger ones get its last colour."""
@@ -70,6 +71,14 @@ def washed(picture: np.ndarray, theme: Theme) -> np.ndarray:
         grey = picture @ np.array([0.299, 0.587, 0.114])  # the luma of Rec. 601
     low, high = theme.washed
     return np.repeat((low + (high - low) * grey)[..., None], 3, axis=-1)
+
+
+def heated(
+    picture: np.ndarray, values: np.ndarray, panel: Panel, theme: Theme
+) -> np.ndarray:
+    """Returns a picture in pale greys with the heat of an example over it."""
+    colours = heat(values, limit_of(values), signed=panel.signed, theme=theme)
+    return over(washed(picture, theme), colours)
 
 
 def scale(theme: Theme, *, signed: bool, steps: int = 256) -> np.ndarray:

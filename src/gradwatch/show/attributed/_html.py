@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
-from itertools import groupby
 
 import numpy as np
 
 from .._html import STYLE
 from ..palette import THEMES, rgb
-from ._heat import STRENGTH, heat, limit_of, over, washed
+from ._heat import STRENGTH, heated, limit_of
 from ._html_lines import lines_html, notes
-from ._panel import Panel, left_out, number, readable, silent, together
+from ._panel import Panel, grouped, left_out, number, readable, silent
 from ._png import data_url
-from ._ranked import Bar, ranked
+from ._ranked import Bar, charts
 
 _LIGHT = THEMES["light"]
 _SIDE = 168  # pixels of the longer side of a picture
 
 
-def panels_html(panels: Sequence[Panel], *, title: str, top: int = 12) -> str:
+def panels_html(panels: Sequence[Panel], *, title: str) -> str:
     """Returns the panels as one self-contained piece of HTML.
 
     Example:
@@ -33,46 +32,36 @@ def panels_html(panels: Sequence[Panel], *, title: str, top: int = 12) -> str:
     Args:
         panels: The panels to show.
         title: The line above everything.
-        top: Maximum number of bars of an example.
     """
     lines = [
         '<div class="gradwatch">',
         f"<style>{STYLE}</style>",
         f"<p><strong>{escape(title)}</strong></p>",
     ]
-    for _, members in groupby(panels, together):
-        group = list(members)
-        if group[0].kind == "image":
-            lines += _images(group)
-        elif group[0].kind == "tokens":
-            lines += _tokens(group[0])
-        elif group[0].kind == "bars":
-            lines += _bars(group[0], top)
-        else:
-            lines += lines_html(group[0])
+    kinds = {"tokens": _tokens, "bars": _bars, "lines": lines_html}
+    for group in grouped(panels):
+        kind = group[0].kind
+        lines += _images(group) if kind == "image" else kinds[kind](group[0])
     return "\n".join([*lines, "</div>"])
 
 
 def _images(panels: Sequence[Panel]) -> Iterator[str]:
     first = panels[0]
-    data = first.values * 0.0 if first.data is None else first.data
     heads = ["", "input", *(panel.heading for panel in panels)]
     yield '<table class="pictures"><thead><tr>'
     yield "".join(f'<th scope="col" class="left">{escape(head)}</th>' for head in heads)
     yield "</tr></thead><tbody>"
     for row, caption in enumerate(first.captions):
-        whole = data[row]
+        whole = first.base[row]
         plain = np.repeat(whole[..., None], 3, axis=-1) if whole.ndim == 2 else whole
         yield f"<tr><td>{escape(caption)}</td>"
         yield f"<td>{_picture(plain, f'The input of {caption}')}</td>"
         for panel in panels:
             values = panel.values[row]
-            limit = limit_of(values)
-            colours = heat(values, limit, signed=panel.signed, theme=_LIGHT)
-            pixels = over(washed(whole, _LIGHT), colours)
+            pixels = heated(whole, values, panel, _LIGHT)
             words = silent(values) or _strongest(values)
             text = f"The attribution of {caption} by {panel.heading}: {words}"
-            yield f"<td>{_picture(pixels, text)}{_said(values, limit, panel)}</td>"
+            yield f"<td>{_picture(pixels, text)}{_said(values, panel)}</td>"
         yield "</tr>"
     yield "</tbody></table>"
 
@@ -93,30 +82,28 @@ def _strongest(values: np.ndarray) -> str:
     return f"strongest at row {row}, column {column}, {number(values[row, column])}"
 
 
-def _said(values: np.ndarray, limit: float, panel: Panel) -> str:
+def _said(values: np.ndarray, panel: Panel) -> str:
     """Returns the scale in words, or that there is none; and what is not finite."""
-    words = silent(values)
-    if limit and not words:
-        words = f"±{limit:.3g}" if panel.signed else f"0 to {limit:.3g}"
+    limit = limit_of(values)
+    words = silent(values) or (_ends(limit, panel) if limit else "")
     return "".join(notes(values, words, tag="div"))
+
+
+def _ends(limit: float, panel: Panel) -> str:
+    """Returns the ends of a scale."""
+    return f"±{limit:.3g}" if panel.signed else f"0 to {limit:.3g}"
 
 
 def _tokens(panel: Panel) -> Iterator[str]:
     limit = limit_of(panel.values)
-    ends = f"±{limit:.3g}" if panel.signed else f"0 to {limit:.3g}"
-    for row, (caption, words) in enumerate(
-        zip(panel.captions, panel.labels, strict=True)
-    ):
-        yield f'<p class="dim">{escape(caption)} · {escape(panel.heading)}, {ends}</p>'
-        values = panel.values[row]
-        spans = [
-            _token(readable(word), float(value), limit)
-            for word, value in zip(words, values, strict=False)
-            if readable(word)
-        ]
+    head = f"{escape(panel.heading)}, {_ends(limit, panel)}"
+    rows = zip(panel.captions, panel.labels, panel.values, strict=True)
+    for caption, words, values in rows:
+        yield f'<p class="dim">{escape(caption)} · {head}</p>'
+        shown = {i: word for i, word in enumerate(map(readable, words)) if word}
+        spans = [_token(word, float(values[i]), limit) for i, word in shown.items()]
         yield f'<p class="tokens">{" ".join(spans)}</p>'
-        shown = {index for index, word in enumerate(words) if readable(word)}
-        said = filter(None, (silent(values), left_out(values, shown)))
+        said = filter(None, (silent(values), left_out(values, shown.keys())))
         yield from notes(values, "; ".join(said))
 
 
@@ -131,11 +118,9 @@ def _token(word: str, value: float, limit: float) -> str:
     return f'<span title="{number(value)}" style="{ground}">{escape(word)}</span>'
 
 
-def _bars(panel: Panel, top: int) -> Iterator[str]:
-    for row, caption in enumerate(panel.captions):
-        values = panel.values[row]
-        data = None if panel.data is None else panel.data[row]
-        bars = ranked(values, data, [*panel.labels[0]], top)
+def _bars(panel: Panel) -> Iterator[str]:
+    rows = zip(panel.captions, panel.values, charts(panel), strict=True)
+    for caption, values, bars in rows:
         sizes = [abs(bar.value) for bar in bars if np.isfinite(bar.value)]
         reach = max([*sizes, 0.0]) or 1.0
         yield "<table>"

@@ -13,7 +13,6 @@ from ._panel import Panel, broken, readable, silent
 from ._png import data_url
 
 _WIDTH, _HEIGHT, _STRIP = 640, 120, 14
-_DRAWN = 6  # lines that can be distinguished; of more, their mean is drawn
 _DASHES = ("", "6 3", "6 3 1 3", "1 3", "9 2", "2 2")
 
 
@@ -35,8 +34,7 @@ def notes(values: np.ndarray, words: str, tag: str = "p") -> Iterator[str]:
 
 def _example(panel: Panel, row: int, caption: str) -> Iterator[str]:
     values = panel.values[row]
-    channels = values.shape[1]
-    strips = channels if 1 < channels <= 16 else 0
+    strips = panel.strips
     total = values.sum(axis=1)
     limit = limit_of(values if strips else total)
     height = _HEIGHT + _STRIP * strips
@@ -46,12 +44,10 @@ def _example(panel: Panel, row: int, caption: str) -> Iterator[str]:
         f'aria-label="{escape(text)}">'
     )
     yield _ground(total[None], limit, panel, (0, _HEIGHT))
-    if panel.data is not None:
-        yield from _polylines(panel.data[row])
+    yield from _polylines(panel.lines(row)[0])
     if strips:
         yield _ground(values.T, limit, panel, (_HEIGHT, _STRIP * strips))
-        names = [readable(name) for name in panel.labels[0]]
-        for strip, name in enumerate(names):
+        for strip, name in enumerate(map(readable, panel.labels[0])):
             y = _HEIGHT + _STRIP * (strip + 0.75)
             yield (
                 f'<text x="3" y="{y:.1f}" font-size="10" fill="currentColor">'
@@ -63,11 +59,9 @@ def _example(panel: Panel, row: int, caption: str) -> Iterator[str]:
 def _ground(
     values: np.ndarray, limit: float, panel: Panel, span: tuple[int, int]
 ) -> str:
-    theme = THEMES["light"]
-    colours = heat(values, limit, signed=panel.signed, theme=theme)
-    finite = np.isfinite(values)
+    colours = heat(values, limit, signed=panel.signed, theme=THEMES["light"])
     # See-through, so that it suits any page and any ink.
-    colours[..., 3] = np.where(finite, 0.75 * colours[..., 3], 1.0)
+    colours[..., 3] = np.where(np.isfinite(values), 0.75 * colours[..., 3], 1.0)
     return (
         f'<image href="{data_url(colours)}" x="0" y="{span[0]}" width="{_WIDTH}" '
         f'height="{span[1]}" preserveAspectRatio="none" '
@@ -76,8 +70,6 @@ def _ground(
 
 
 def _polylines(data: np.ndarray) -> Iterator[str]:
-    if data.shape[1] > _DRAWN:
-        data = data.mean(axis=1, keepdims=True)
     data = np.nan_to_num(data)
     low, high = float(data.min()), float(data.max())
     room = (high - low) or 1.0

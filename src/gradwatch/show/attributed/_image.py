@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 
 from ..palette import Theme
-from ._heat import heat, limit_of, over, washed
+from ._heat import heated, limit_of
 from ._panel import Panel, broken, silent
 from ._words import CHARACTER, caption, colour_bar, say_upon, wrapped_title
 
@@ -29,14 +29,10 @@ class ImagePanel:
     def __init__(self, panels: Sequence[Panel], theme: Theme) -> None:
         self.panels = panels
         self.theme = theme
-        data = panels[0].data
-        self.pictures = panels[0].values * 0.0 if data is None else data
+        self.pictures = panels[0].base
         tall, wide = self.pictures.shape[1:3]
         # A line of a picture is to be seen: at least a sixth of the other side.
-        self.side = (
-            SIDE * max(wide / max(tall, wide), 1 / 6),
-            SIDE * max(tall / max(tall, wide), 1 / 6),
-        )
+        self.side = [SIDE * max(n / max(tall, wide), 1 / 6) for n in (wide, tall)]
         columns = len(panels)
         longest = max(len(line) for panel in panels for line in panel.captions)
         self.width = max(
@@ -45,8 +41,6 @@ class ImagePanel:
             4.6,
         )
         self.height = (self.side[1] + 0.42) * len(self.pictures) + 0.15
-        if any(panel.note for panel in panels):
-            self.height += 0.2
 
     def draw(self, part: SubFigure) -> None:
         """Draws everything into a part of a figure."""
@@ -59,33 +53,26 @@ class ImagePanel:
             width_ratios=[wide] + [wide, BAR_WIDTH] * columns,
         )
         for row in range(rows):
-            first = grid[row, 0]
-            _picture(first, self.pictures[row])
-            caption(first, self.panels[0].captions[row], self.theme)
+            _picture(grid[row, 0], self.pictures[row])
+            caption(grid[row, 0], self.panels[0].captions[row], self.theme)
             for column, panel in enumerate(self.panels):
                 ax, scale = grid[row, 1 + 2 * column : 3 + 2 * column]
                 self._heat(part, ax, scale, panel, row)
-        if notes := [panel.note for panel in self.panels if panel.note]:
-            first = grid[-1, 0]
-            first.set_xlabel(notes[0], fontsize=8, color=self.theme.muted, loc="left")
 
     def _heat(
         self, part: SubFigure, ax: Axes, scale: Axes, panel: Panel, row: int
     ) -> None:
         values = panel.values[row]
         limit = limit_of(values)
-        below = washed(self.pictures[row], self.theme)
-        colours = heat(values, limit, signed=panel.signed, theme=self.theme)
-        _picture(ax, over(below, colours))
+        _picture(ax, heated(self.pictures[row], values, panel, self.theme))
         if row == 0:
             title = wrapped_title(panel.heading, self.side[0] + BAR)
             ax.set_title(title, fontsize=9, fontweight="bold", parse_math=False)
         if words := silent(values):
             say_upon(ax, words, self.theme)
         if limit:
-            options = {"cax": scale}
             scale.set_box_aspect(self.side[1] / BAR_WIDTH)  # as tall as the picture
-            colour_bar(part, None, limit, self.theme, signed=panel.signed, **options)
+            colour_bar(part, limit, self.theme, signed=panel.signed, cax=scale)
         else:
             scale.set_axis_off()
         if trouble := broken(values):

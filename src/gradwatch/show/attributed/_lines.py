@@ -13,10 +13,6 @@ from ._heat import heat, limit_of, over
 from ._panel import Panel, broken, readable, silent
 from ._words import caption, colour_bar, say_upon
 
-DRAWN = 6
-"""Lines that can be distinguished; of more, their mean is drawn."""
-STRIPS = 16
-"""Channels that get a strip of their own; more are added up."""
 STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
 
 
@@ -31,8 +27,7 @@ class LinePanel:
     def __init__(self, panel: Panel, theme: Theme) -> None:
         self.panel = panel
         self.theme = theme
-        channels = panel.values.shape[2]
-        self.strips = channels if 1 < channels <= STRIPS else 0
+        self.strips = panel.strips
         self.width = 8.0
         self.height = len(panel.values) * (1.85 + 0.2 * self.strips) + 0.1
 
@@ -71,16 +66,19 @@ class LinePanel:
             say_upon(above, words, theme)
         elif limit:
             options = {"fraction": 0.04, "pad": 0.02, "aspect": 16}
-            colour_bar(part, [*axes], limit, theme, signed=panel.signed, **options)
+            colour_bar(part, limit, theme, signed=panel.signed, ax=[*axes], **options)
         trouble = broken(values)
         tone = theme.alarm if trouble else theme.muted
         axes[-1].set_xlabel(
             trouble or panel.heading, fontsize=8, color=tone, parse_math=False
         )
 
+    def _pixels(self, values: np.ndarray, limit: float) -> np.ndarray:
+        colours = heat(values, limit, signed=self.panel.signed, theme=self.theme)
+        return over(rgb(self.theme.paper), colours)
+
     def _ground(self, ax: Axes, total: np.ndarray, limit: float) -> None:
-        colours = heat(total, limit, signed=self.panel.signed, theme=self.theme)
-        pixels = over(rgb(self.theme.paper), colours)[None]
+        pixels = self._pixels(total[None], limit)
         # In units of the axes, so that the lines alone decide on the scale.
         box = (-0.5, len(total) - 0.5, 0, 1)
         transform = ax.get_xaxis_transform()
@@ -91,17 +89,10 @@ class LinePanel:
 
     def _draw_data(self, ax: Axes, row: int) -> tuple[float, float]:
         """Draws the lines, and returns the ends of their axis."""
-        theme = self.theme
-        if self.panel.data is None:
-            ax.set_yticks([])
-            return 0.0, 1.0
-        data = self.panel.data[row]
-        names = [readable(name) for name in self.panel.labels[0]]
-        if data.shape[1] > DRAWN:
-            names = [f"mean of {data.shape[1]} channels"]
-            data = data.mean(axis=1, keepdims=True)
+        ink = self.theme.ink
+        data, names = self.panel.lines(row)
         for line, name, style in zip(data.T, names, STYLES, strict=False):
-            ax.plot(line, color=theme.ink, linewidth=1.1, linestyle=style, label=name)
+            ax.plot(line, color=ink, linewidth=1.1, linestyle=style, label=name)
         if len(names) > 1 or not self.strips:
             ax.legend(
                 loc="lower right", bbox_to_anchor=(1, 0.98), fontsize=7.5,
@@ -113,8 +104,7 @@ class LinePanel:
         return float(low - room), float(high + room)
 
     def _draw_strips(self, ax: Axes, values: np.ndarray, limit: float) -> None:
-        colours = heat(values.T, limit, signed=self.panel.signed, theme=self.theme)
-        pixels = over(rgb(self.theme.paper), colours)
+        pixels = self._pixels(values.T, limit)
         ax.imshow(pixels, aspect="auto", interpolation="nearest")
         names = [readable(name)[:20] for name in self.panel.labels[0]]
         ax.set_yticks(range(len(names)), names, parse_math=False)

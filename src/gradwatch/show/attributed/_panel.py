@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
 KINDS = ("image", "tokens", "bars", "lines")
+
+DRAWN = 6
+"""Lines that can be distinguished; of more, their mean is drawn."""
+STRIPS = 16
+"""Channels that get a strip of their own; more are added up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +31,7 @@ class Panel:
         labels: The words of each example; the names of the features or channels.
         captions: A line for each example: what was explained, and its value.
         source: Tells panels of the same pictures from those of others.
-        note: A note on the panel as a whole.
+        top: Maximum number of bars of an example; the rest is added up.
     """
 
     kind: str
@@ -36,7 +42,7 @@ class Panel:
     labels: Sequence[Sequence[str]]
     captions: Sequence[str]
     source: str = ""
-    note: str = ""
+    top: int = 12
 
     @property
     def heading(self) -> str:
@@ -48,12 +54,37 @@ class Panel:
         """True if a number is below zero."""
         return bool(np.any(self.values[np.isfinite(self.values)] < 0))
 
+    @property
+    def base(self) -> np.ndarray:
+        """The pictures or lines below the values; zeros where there are none."""
+        return self.values * 0.0 if self.data is None else self.data
 
-def together(panel: Panel) -> tuple[str, ...]:
-    """Returns the key by which panels are shown side by side: the same pictures."""
-    if panel.kind == "image" and panel.data is not None:
-        return ("image", panel.source, str(panel.data.shape))
-    return (panel.kind, panel.name, panel.method)
+    @property
+    def strips(self) -> int:
+        """The number of channels of a series that get a strip of their own."""
+        channels: int = self.values.shape[2]
+        return channels if 1 < channels <= STRIPS else 0
+
+    def lines(self, row: int) -> tuple[np.ndarray, list[str]]:
+        """Returns the lines of an example, `[time, lines]`, and their names."""
+        data = self.base[row]
+        channels = data.shape[1]
+        if channels <= DRAWN:
+            return data, [readable(name) for name in self.labels[0]]
+        return data.mean(axis=1, keepdims=True), [f"mean of {channels} channels"]
+
+
+def grouped(panels: Iterable[Panel]) -> Iterator[list[Panel]]:
+    """Yields panels of the same pictures together, each other panel by itself."""
+
+    def pictures(panel: Panel) -> tuple[str, str, tuple[int, ...]]:
+        return panel.kind, panel.source, panel.base.shape
+
+    for (kind, *_), members in groupby(panels, pictures):
+        if kind == "image":
+            yield list(members)
+        else:
+            yield from ([panel] for panel in members)
 
 
 def broken(values: np.ndarray) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def plot_panels(
-    panels: Sequence[Panel], *, title: str, theme: ThemeName = "light", top: int = 12
+    panels: Sequence[Panel], *, title: str, theme: ThemeName = "light"
 ) -> Figure:
     """Returns a figure of the panels, below each other; pictures side by side.
 
@@ -32,7 +32,6 @@ def plot_panels(
         panels: The panels to draw.
         title: The line above everything.
         theme: "light" or "dark".
-        top: Maximum number of bars of an example.
 
     Raises:
         ImportError: If matplotlib is not installed.
@@ -40,4 +39,4 @@ def plot_panels(
     colours = theme_named(theme)
     with needs_matplotlib():
         from ._draw import draw
-    return draw(list(panels), title, colours, top)
+    return draw(list(panels), title, colours)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._panel import readable
+from ._panel import Panel, readable
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,15 @@ class Bar:
     feature: str
     value: float
     rest: bool = False
+
+
+def charts(panel: Panel) -> list[list[Bar]]:
+    """Returns the bars of each example."""
+    data = panel.data if panel.data is not None else [None] * len(panel.values)
+    return [
+        ranked(values, features, panel.labels[0], panel.top)
+        for values, features in zip(panel.values, data, strict=True)
+    ]
 
 
 def ranked(

@@ -74,13 +74,16 @@ class TokenPanel:
     def __init__(self, panel: Panel, theme: Theme) -> None:
         self.panel = panel
         self.theme = theme
-        self.texts = [laid_out(words) for words in panel.labels]
+        self.texts = [
+            [word for word in laid_out(words) if word.line < LONGEST]
+            for words in panel.labels
+        ]
         self.tops: list[float] = []
         """The line at which each example begins, below its caption."""
         below = 0.0
         for row, text in enumerate(self.texts):
             self.tops.append(below + 1.0)
-            below += 1.4 + min(_lines(text), LONGEST) + (0.8 if self._notes(row) else 0)
+            below += 1.4 + _lines(text) + (0.8 if self._notes(row) else 0)
         self.below = below
         self.width = WIDTH
         self.height = LINE * below + 0.75
@@ -97,12 +100,12 @@ class TokenPanel:
             ax.text(-0.3, top - 1, panel.captions[row], fontsize=8.5, **words)
             self._write(ax, row, limit)
             if notes := self._notes(row):
-                last = top + min(_lines(self.texts[row]), LONGEST) - 0.1
+                last = top + _lines(self.texts[row]) - 0.1
                 tone = theme.alarm if broken(panel.values[row]) else theme.muted
                 ax.text(-0.3, last, notes, fontsize=8, color=tone, **words)
         if limit:
             options = {"location": "bottom", "shrink": 0.4, "aspect": 30, "pad": 0.02}
-            colour_bar(part, ax, limit, theme, signed=panel.signed, **options)
+            colour_bar(part, limit, theme, signed=panel.signed, ax=ax, **options)
         part.text(
             *(0.98, 0.01, panel.heading),
             ha="right",
@@ -117,8 +120,6 @@ class TokenPanel:
         colours = heat(values, limit, signed=self.panel.signed, theme=theme)
         paper = rgb(theme.paper)
         for word in self.texts[row]:
-            if word.line >= LONGEST:
-                continue
             ground = over(paper, colours[word.index])
             line = self.tops[row] + word.line
             box = FancyBboxPatch(
@@ -141,7 +142,7 @@ class TokenPanel:
 
     def _notes(self, row: int) -> str:
         values = self.panel.values[row]
-        shown = {word.index for word in self.texts[row] if word.line < LONGEST}
+        shown = {word.index for word in self.texts[row]}
         notes = (broken(values), silent(values), left_out(values, shown))
         return "; ".join(note for note in notes if note)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -39,19 +38,13 @@ def say_upon(ax: Axes, text: str, theme: Theme) -> None:
 
 
 def colour_bar(
-    part: SubFigure,
-    axes: Axes | Sequence[Axes] | None,
-    limit: float,
-    theme: Theme,
-    *,
-    signed: bool,
-    **where: Any,
+    part: SubFigure, limit: float, theme: Theme, *, signed: bool, **where: Any
 ) -> None:
     """Draws the scale: symmetric about zero, or from zero up."""
     colours = ListedColormap(scale(theme, signed=signed))
     low = -limit if signed else 0.0
     mapped = ScalarMappable(Normalize(low, limit), colours)
-    bar: Any = part.colorbar(mapped, ax=axes, **where)
+    bar: Any = part.colorbar(mapped, **where)
     bar.outline.set_visible(False)
     ticks = [low, 0.0, limit] if signed else [0.0, limit]
     bar.set_ticks(ticks, labels=[number(tick) for tick in ticks])

@@ -63,8 +63,6 @@ class BarPanel:
         lengths = np.where(np.isfinite(values), values, 0.0)
         colours = [_colour(bar, theme) for bar in bars]
         drawn = ax.barh(rows, lengths, height=0.72, color=colours)
-        for bar, patch in zip(bars, drawn, strict=True):
-            patch.set_alpha(0.45 if bar.rest else 1.0)
         low, high = min(0.0, lengths.min()), max(0.0, lengths.max())
         # Room for the numbers, which stand at the far ends of the bars.
         room = (0.36 if low < 0 < high else 0.3) * (high - low or 1.0)
@@ -78,11 +76,12 @@ class BarPanel:
         ]
         ax.set_yticks(rows, names, fontsize=8.5, parse_math=False)
         ax.tick_params(length=0)
-        for label, bar in zip(ax.get_yticklabels(), bars, strict=True):
+        parts = zip(bars, drawn, ax.get_yticklabels(), strict=True)
+        for row, (bar, patch, label) in enumerate(parts):
+            patch.set_alpha(0.45 if bar.rest else 1.0)
             if bar.rest:
                 label.set_color(theme.muted)
-        for row, bar in zip(rows, bars, strict=True):
-            _number(ax, float(row), bar, theme)
+            _number(ax, row, bar, theme)
 
 
 def _colour(bar: Bar, theme: Theme) -> str:

@@ -33,7 +33,7 @@ help: ## Show this list.
 # The stamps: an environment is made once, and again when what it holds has changed.
 $(VENV)/demo.stamp: constraints.txt pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) hatchling editables
+	$(PIP) hatchling editables ziglang
 	$(INSTALL_EDITABLE) '.[plot]' $(TENSORFLOW)
 	@touch $@
 

@@ -18,7 +18,8 @@ SOURCE = Path(__file__).parents[2] / "src" / "gradwatch"
 ROOMS = {
     "select": {"keras"},
     "targets": {"keras", ".select"},
-    "backends": {"keras"},  # and each file its own framework, see `allowed`
+    "native": set(),
+    "backends": {"keras", ".native"},  # and each file its own framework, see `allowed`
     "summarise": {"keras"},
     "engine": {"keras", ".select", ".targets", ".backends"},
     "inspect": {

@@ -12,7 +12,7 @@ if BACKEND not in ("jax", "tensorflow"):
 if BACKEND == "jax":
     import jax
 
-    from gradwatch.backends.jax.kernels import JaxKernels, is_rounded_alone
+    from gradwatch.backends.jax.kernels import JaxKernels, _is_rounded_alone
 
     apart = JaxKernels().apart
 
@@ -20,7 +20,7 @@ if BACKEND == "jax":
 else:
     import tensorflow as tf
 
-    from gradwatch.backends.tensorflow.kernels import TFKernels, is_rounded_alone
+    from gradwatch.backends.tensorflow.kernels import TFKernels, _is_rounded_alone
 
     apart = TFKernels(xla=True).apart
 
@@ -53,7 +53,7 @@ def test_a_tensor_that_is_read_is_the_same(name):
 
     def step(x, y):
         tensor = make(x, y)
-        known.append(is_rounded_alone(tensor))
+        known.append(_is_rounded_alone(tensor))
         [read] = apart([tensor])
         known.append(read is tensor)
         return tensor, read
@@ -72,10 +72,10 @@ def test_a_function_with_matrix_products_is_not_computed_twice():
     found = []
 
     def step(x, y):
-        found.append(is_rounded_alone(jax.jit(lambda a: (a @ a) * 2)(x)))
-        found.append(is_rounded_alone(jax.jit(lambda a, b: (a * b, a + b))(x, y)[0]))
+        found.append(_is_rounded_alone(jax.jit(lambda a: (a @ a) * 2)(x)))
+        found.append(_is_rounded_alone(jax.jit(lambda a, b: (a * b, a + b))(x, y)[0]))
         found.append(
-            is_rounded_alone(jax.jit(lambda a: jax.jit(lambda b: b * 2)(a))(x))
+            _is_rounded_alone(jax.jit(lambda a: jax.jit(lambda b: b * 2)(a))(x))
         )
         return x
 

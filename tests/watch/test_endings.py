@@ -164,18 +164,6 @@ def test_training_goes_on_after_an_ending(trained, ending):
         assert mine.tobytes() == theirs.tobytes()
 
 
-@pytest.mark.parametrize("ending", ["a callback raises", "interrupted"])
-def test_an_error_after_a_long_training_is_all_that_comes(
-    tmp_path, trained, monkeypatch, ending
-):
-    """What is timed after a training is not timed while an error is on its way."""
-    monkeypatch.setattr("gradwatch.monitor._recorder._WORTH_IT", 0.0)
-    monitor = GradientMonitor(tmp_path, every=1, histograms=False)
-    callbacks, _, error = ENDINGS[ending]
-    assert isinstance(failure(lambda: fit(trained[0], monitor, *callbacks)), error)
-    assert open_run(tmp_path).overhead["compared_with"] == "an estimate"
-
-
 class Collect(keras.callbacks.Callback):
     def on_train_batch_begin(self, batch, logs=None):
         gc.collect()

@@ -6,7 +6,6 @@ import pytest
 
 from gradwatch.monitor import GradientMonitor
 from gradwatch.run import open_run
-from gradwatch.summarise import SAMPLE
 
 from . import twins
 from .models import feed, planted
@@ -86,10 +85,46 @@ def test_shares_are_those_of_an_even_sample(run, name, step):
         )
 
 
-def test_a_histogram_counts_about_a_sample(run):
-    """Not more than that; and in the shape of the whole."""
-    series, gradient = run["big/w"], STEPS["plain"]["big"]
-    counts = series.histograms[0]
+def test_a_histogram_of_up_to_65536_elements_counts_all_of_them(run):
+    """So many are counted in microseconds."""
+    for name, gradient in STEPS["plain"].items():
+        series = run[f"{name}/w"]
+        whole = twins.histogram(gradient, series.edges)
+        assert series.histograms[0].tolist() == whole
+
+
+def test_a_histogram_of_a_larger_tensor_counts_blocks_of_it(tmp_path):
+    """65,536 elements, evenly spread, in the shape of the whole."""
+    gradient = np.random.default_rng(0).normal(size=(300, 400)).astype("float32")
+    model = planted(keras.optimizers.SGD(0.1), {"big": gradient.shape})
+    feed(model, [{"big": gradient}], GradientMonitor(tmp_path, every=1))
+    series = open_run(tmp_path)["big/w"]
     whole = np.array(twins.histogram(gradient, series.edges))
-    assert SAMPLE / 4 < counts.sum() <= SAMPLE
-    np.testing.assert_allclose(counts / counts.sum(), whole / whole.sum(), atol=0.02)
+    counts = series.histograms[0]
+    assert counts.sum() == 65_536
+    np.testing.assert_allclose(counts / counts.sum(), whole / whole.sum(), atol=0.01)
+
+
+def test_without_the_native_sweep_norms_are_exact_and_nothing_is_overlooked(
+    tmp_path, monkeypatch
+):
+    """Everything else is that of a sample, and small tensors are their own."""
+    monkeypatch.setenv("GRADWATCH_NATIVE", "0")
+    model = planted(keras.optimizers.SGD(0.1), SHAPES)
+    feed(model, [*STEPS.values()], GradientMonitor(tmp_path, every=1))
+    run = open_run(tmp_path)
+    for index, step in enumerate(STEPS):
+        for name in SHAPES:
+            series, expected = run[f"{name}/w"], twins.columns(STEPS[step][name])
+            columns = {"norm": 1e-5, **dict.fromkeys(COUNTED, 0)}
+            columns |= EXACT if name == "small" else {}
+            for column, rtol in columns.items():
+                found = getattr(series, column)[index]
+                case = f"{step}, {name}, {column}"
+                np.testing.assert_allclose(found, expected[column], rtol, err_msg=case)
+            if "one" not in step and name != "small":
+                for column in ("mean", "std", *SAMPLED):
+                    truth = expected[column]
+                    np.testing.assert_allclose(
+                        getattr(series, column)[index], truth, 0.15, err_msg=column
+                    )

@@ -26,7 +26,7 @@ LAYERED = (
 ENDS = "ignore:Your input ran out of data:UserWarning"
 # A tap on an activation is one operation more: the compiler puts the terms of a loss in
 # another order there, or rounds a product and a sum apart. The last digit may differ.
-FUSED_OTHERWISE = {("tensorflow", "products_by_xla")}
+FUSED_OTHERWISE = {("tensorflow", "products_by_xla"), ("jax", "products_by_xla")}
 # Without XLA that is only in the loss; no weight's last digit differs.
 ROUNDED = {("tensorflow", "two_optimizers"), *FUSED_OTHERWISE}
 ADDED = {"grad_norm", "update_ratio"}

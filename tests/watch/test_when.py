@@ -117,14 +117,16 @@ def test_a_budget_is_kept(tmp_path, model, clock):
     run = open_run(tmp_path)
     spent = 0.5 * len(run.steps)
     assert 0.02 <= spent / clock.now <= 0.055
-    assert run.overhead["in_step_ms"] == pytest.approx(500.0)
+    assert run.overhead["record_ms"] == pytest.approx(500.0)
     assert run.overhead["share"] == pytest.approx(spent / clock.now, rel=0.1)
 
 
 @pytest.mark.usefixtures("clock")
 def test_a_whole_budget_records_each_step(recorded):
-    """A share of 1 is never used up, once two others told what a step takes."""
-    assert recorded(budget(1.0), epochs=3) == [0, *range(3, 12)]
+    """A share of 1 is never used up, once a few told what a record costs."""
+    steps = recorded(budget(1.0), epochs=20)
+    assert steps[0] == 0
+    assert steps[-20:] == [*range(60, 80)]
 
 
 @pytest.mark.skipif(TORCH, reason="Keras for torch takes one step per execution.")

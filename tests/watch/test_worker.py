@@ -49,7 +49,6 @@ def test_jobs_are_done_in_their_order_and_all_of_them():
     worker.drain()
     assert done == list(range(10 * MAX_QUEUED))
     assert [result.step for result in worker.results] == done
-    assert sum(result.seconds for result in worker.results) > 0
     closed(worker)
 
 

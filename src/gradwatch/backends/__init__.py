@@ -23,9 +23,11 @@ from ._protocol import Program as Program
 from ._protocol import Recorder as Recorder
 from ._protocol import Runner as Runner
 from ._protocol import Sparse as Sparse
+from ._protocol import Sweep as Sweep
 from ._protocol import Tensor as Tensor
 from ._streams import LoopStream as LoopStream
 from ._streams import Stream as Stream
+from ._streams import Tie as Tie
 
 SUPPORTED = ("tensorflow", "jax", "torch")
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -61,14 +60,3 @@ def fresh_train_function(model: Any) -> Any:
         return model.train_function
     finally:
         model.train_function = kept
-
-
-def best_of(run: Callable[[], None], turns: int = 5) -> float:
-    """Returns the seconds of the fastest of some runs, after one that compiles."""
-    run()
-    times = []
-    for _ in range(turns):
-        began = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - began)
-    return min(times)

@@ -23,7 +23,6 @@ import numpy as np
 from ._flow import Verdict
 
 if TYPE_CHECKING:
-    from ._kernels import BaseKernels
     from ._streams import LoopStream, Stream
 
 Tensor = Any
@@ -68,13 +67,14 @@ class LoopHost:
     """The host's side of a custom loop.
 
     Attributes:
-        ask: Returns the detail of a step, by its number.
+        ask: Returns the detail of a step, by its number; with False as well, of one
+            that is not about to run.
         receive: Gets the number of a step, what it sent, and its detail.
         start: Number of the first step.
         foreseen: True if `ask` can be asked about steps to come.
     """
 
-    ask: Callable[[int], int]
+    ask: Callable[..., int]
     receive: Callable[[int, dict[str, Parts], int], None]
     start: int
     foreseen: bool
@@ -160,6 +160,43 @@ class NativeTape(Protocol):
 
     def detached(self, target: Tensor) -> Tensor:
         """Returns the value of the target."""
+
+
+class Sweep(Protocol):
+    """Measures tensors inside a training step.
+
+    `detail` says how much of the step is recorded, as a number or a tensor: 1 for rows,
+    2 for histograms as well.
+    """
+
+    gated: bool
+    """True if a call does nothing in a step of detail 0; else the caller branches."""
+
+    def measure(
+        self, tensors: Sequence[Tensor], detail: Any, scale: Tensor | None = None
+    ) -> Parts:
+        """Returns the `rows` and the `counts` of histograms.
+
+        Args:
+            tensors: Dense, of any float type.
+            detail: How much of the step is recorded.
+            scale: Factor of the loss, by which the tensors are divided.
+        """
+
+    def sample(self, tensors: Sequence[Tensor], detail: Any) -> Any:
+        """Returns copies of blocks of weights that are about to change."""
+
+    def moves(self, sample: Any, tensors: Sequence[Tensor], detail: Any) -> Tensor:
+        """Returns norms before the update and of it, each with its standard error.
+
+        Args:
+            sample: Copies of blocks, from before the update.
+            tensors: The weights after it.
+            detail: How much of the step is recorded.
+        """
+
+    def norms(self, tensors: Sequence[Tensor], detail: Any) -> Tensor:
+        """Returns the norm of each tensor; what is not finite shows in it."""
 
 
 class Backend(ABC):
@@ -256,12 +293,8 @@ class WatchedStep(ABC):
     """True if training goes through `stateless_apply`."""
     KEEPS_TRACES = False
     """True if a step trains what was trainable when it was traced, whatever is now."""
-    LISTENS = False
-    """True if an optimizer writes each variable by itself, in `assign_sub`."""
     END_OF_DATA: tuple[type[Exception], ...] = (StopIteration,)
     """Errors by which a train function says that there is no further batch."""
-    kernels: BaseKernels
-    """Reductions for code outside of a training step; a stream has its own."""
 
     @abstractmethod
     def stream(self, model: Any) -> Stream:
@@ -278,10 +311,6 @@ class WatchedStep(ABC):
     @abstractmethod
     def is_tensor(self, value: object) -> bool:
         """Returns whether this is a dense tensor of known shape."""
-
-    @abstractmethod
-    def seconds(self, function: Callable[..., Any], tensors: Sequence[Tensor]) -> float:
-        """Returns the seconds that a function of these tensors takes, compiled."""
 
     @abstractmethod
     def rebuild(

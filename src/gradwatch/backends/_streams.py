@@ -1,9 +1,9 @@
 """The way of numbers from inside a training step to the host.
 
-A stream has two sides. Inside the step, `due` says whether numbers are wanted,
-`snapshot` keeps values that the step is about to overwrite, and `emit` sends. On the
-host, `arm` says before an execution which of its steps are recorded, and `take` fetches
-after it what they sent. Both sides are called by the thread that trains.
+A stream has two sides. Inside the step, `due` says whether numbers are wanted, `branch`
+computes only then, and `emit` sends. On the host, `arm` says before an execution which
+of its steps are recorded, and `take` fetches after it what they sent. Both sides are
+called by the thread that trains.
 
 The classes here serve steps whose detail is known when Python runs them: eager steps,
 and compiled ones that are compiled once per detail. A backend that needs another way
@@ -12,28 +12,32 @@ overrides them.
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from numpy.typing import NDArray
 
 from ._kernels import BaseKernels
-from ._protocol import LoopHost, Parts, Taken, Tensor
+from ._protocol import LoopHost, Parts, Sweep, Taken, Tensor
 
-Read = Callable[[Tensor], Sequence[Tensor]]
-Made = Callable[[], Sequence[Tensor]]
+Tie = Callable[[Tensor], Tensor]
+"""Returns an equal scalar, which the compiled step has only after something else."""
 
 
 class Stream(ABC):
     """Carries numbers out of the steps of `fit`.
 
     Args:
-        kernels: The reductions to use inside the step.
+        kernels: The operations of the lean way.
+        native: The native way to measure inside the step; None where it cannot go.
     """
 
-    def __init__(self, kernels: BaseKernels) -> None:
+    def __init__(self, kernels: BaseKernels, native: Sweep | None) -> None:
         self._kernels = kernels
+        self._native = native
         self._armed: list[int] = []
         self._sent: dict[str, Parts] = {}
         self._finished: list[dict[str, Parts]] = []
@@ -42,16 +46,26 @@ class Stream(ABC):
 
     @property
     def kernels(self) -> BaseKernels:
-        """The reductions to use inside the step."""
+        """The operations of the lean way."""
         return self._kernels
+
+    @property
+    def native(self) -> Sweep | None:
+        """The native way to measure inside the step; None where it cannot go."""
+        return self._native
 
     def begin(self, iterations: Tensor) -> None:
         """Announces that an optimizer is about to be applied."""
         del iterations  # the host of `fit` knows the number of each step
 
+    @property
+    def wanted(self) -> Any:
+        """Detail of the step that runs, or is traced: a number, or a tensor."""
+        return self.detail
+
     def due(self, detail: int) -> Any:
         """Returns whether this much of the step is recorded: a bool, or a tensor."""
-        return self.detail >= detail
+        return self.wanted >= detail
 
     @property
     def detail(self) -> int:
@@ -59,21 +73,25 @@ class Stream(ABC):
         index = len(self._finished)  # past what was armed, if arming failed
         return self._armed[index] if index < len(self._armed) else 0
 
-    @abstractmethod
-    def snapshot(self, key: str, due: Any, values: Sequence[Tensor]) -> list[Tensor]:
-        """Returns the values as they are now, to be used only if the step is due."""
+    def branch(self, due: Any, make: Callable[[], Any]) -> Any:
+        """Returns what `make` gives; in a step that is not due, anything of its shape.
 
-    def read_early(
-        self, due: Any, tensor: Tensor, read: Read
-    ) -> tuple[Tensor, Made | None]:
-        """Reads a tensor before others use it, where that saves memory traffic.
-
-        Returns:
-            The tensor to use from now on, and a function that gives what was read;
-            None if nothing is gained, and the tensor is to be read later.
+        Args:
+            due: True, or a tensor.
+            make: Computes nested tensors.
         """
-        del due, read
-        return tensor, None
+        del due
+        return make()
+
+    def ordered(self, sample: Any) -> AbstractContextManager[Tie | None]:
+        """Has weights change only after their sample was taken.
+
+        Otherwise the framework would copy them. Where the order of the program is not
+        enough, the `with` gives a function: the step must use what it makes of the
+        scalars that the update depends on.
+        """
+        del sample
+        return contextlib.nullcontext()
 
     def emit(self, key: str, due: Any, measure: Callable[[], Parts]) -> None:
         """Sends what `measure` gives, if the step is due; else it is not called."""
@@ -115,10 +133,6 @@ class Stream(ABC):
     def array(self, tensor: Tensor) -> NDArray[Any]:
         """Returns the value of a tensor; waits for it if need be."""
 
-    @abstractmethod
-    def wait(self, logs: Any) -> None:
-        """Returns when the steps that gave these logs are done."""
-
 
 class LoopStream(Stream):
     """Carries numbers out of a custom loop, whose steps are not announced.
@@ -128,12 +142,15 @@ class LoopStream(Stream):
     the way out of steps that its framework compiles.
 
     Args:
-        kernels: The reductions to use inside the step.
+        kernels: The operations of the lean way.
+        native: The native way to measure inside the step; None where it cannot go.
         host: Is asked about each step, and gets what it sent.
     """
 
-    def __init__(self, kernels: BaseKernels, host: LoopHost) -> None:
-        super().__init__(kernels)
+    def __init__(
+        self, kernels: BaseKernels, native: Sweep | None, host: LoopHost
+    ) -> None:
+        super().__init__(kernels, native)
         self._ran = 0
         self._host = host
         self._open = True

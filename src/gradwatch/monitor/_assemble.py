@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..backends import Parts
-from ..run import Layout, Record
-from ..summarise import BUCKETS, COLUMNS, SUMS, finish, norms
+from ..run import Layout, Record, standard_error_of
+from ..summarise import BUCKETS, COLUMNS, blank
 from ._watching import ACTIVATIONS, Watching
 
-_COLUMN = {name: index for index, name in enumerate(COLUMNS)}
+MEASURED = COLUMNS.index("weight_norm")
+"""Number of columns that are of the gradient itself, or of an activation."""
+EXACT = 65_536
+"""Maximum size of a weight whose own norm and update are exact, and not estimates."""
+_MOVES = ("weight_norm", "update_norm")
+_ESTIMATED = (*COLUMNS, *map(standard_error_of, _MOVES))
 
 
 @dataclass(frozen=True)
@@ -33,16 +38,6 @@ class Labels:
     activations: tuple[str, ...]
     reached: tuple[str, ...]
     order: Collection[str]
-
-
-class SentRow(NamedTuple):
-    """The numbers of one variable or activation at one step."""
-
-    name: str
-    kind: str
-    size: int
-    values: NDArray[np.float64]
-    counts: NDArray[Any] | None = None
 
 
 # on the trainer's thread --------------------------------------------------------------
@@ -78,11 +73,27 @@ def headline(totals: dict[str, float]) -> dict[str, float]:
 # on the worker thread -----------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Plan:
+    """Where the rows of a step go.
+
+    Attributes:
+        layout: The names of the record's rows and columns.
+        order: Which of the rows that were sent stands where.
+        exact: Rows of weights that are measured whole, so that nothing is estimated.
+    """
+
+    layout: Layout
+    order: NDArray[np.intp]
+    exact: NDArray[np.intp]
+
+
 class Assembler:
     """Puts the rows of all taps in the order of the model's depth."""
 
     def __init__(self) -> None:
-        self._layouts: dict[tuple[Any, ...], Layout] = {}
+        # Equal layouts are one object, which the file says once.
+        self._plans: dict[tuple[Any, ...], Plan] = {}
 
     @np.errstate(all="ignore")
     def record(
@@ -94,64 +105,76 @@ class Assembler:
         totals: dict[str, float],
     ) -> Record | None:
         """Returns the record of a step, or None if nothing was sent."""
-        # Of a weight that was trained twice in one step, the last time counts.
-        rows = {
-            (row.kind, row.name): row
-            for row in _rows(sent, labels, histograms, totals.get("loss_scale", 1.0))
-        }
-        if not rows:
+        taps = {key: sent[key] for key in labels.weights if key in sent}
+        plan = self._plan(labels, tuple(taps), tuple(sent.get(ACTIVATIONS, ())))
+        if not len(plan.layout):
             return None
-        # Weights in the order of the tree, then activations as they ran.
-        order = [("weight", name) for name in labels.order]
-        for kind in ("activation", "value"):
-            order += [(kind, name) for name in labels.activations]
-        known = {key: rows[key] for key in order if key in rows}
-        ordered = list((known | rows).values())
-        counts = None
-        if any(row.counts is not None for row in ordered):
-            none = np.zeros(BUCKETS, np.uint32)
-            counts = np.stack([none if r.counts is None else r.counts for r in ordered])
-        values = np.stack([row.values for row in ordered])
-        return Record(step, self._layout(ordered), values, counts, totals)
+        width = len(plan.layout.columns)
+        rows = [_weights(parts, width) for parts in taps.values()]
+        counts = [parts["counts"] for parts in taps.values()] if histograms else []
+        for part in sent.get(ACTIVATIONS, {}).values():
+            rows.append(blank((len(part), width)))
+            rows[-1][:, :MEASURED] = part
+            counts.append(np.zeros((len(part), BUCKETS)))
+        together = None
+        if histograms and taps:
+            together = np.concatenate(counts)[plan.order].astype(np.uint32)
+        numbers = np.concatenate(rows)[plan.order]
+        numbers[plan.exact, len(COLUMNS) :] = blank(1)
+        return Record(step, plan.layout, numbers, together, totals)
 
-    def _layout(self, rows: list[SentRow]) -> Layout:
-        """Returns the same object for the same rows: the file says it once."""
-        key = tuple(row[:3] for row in rows)
-        if key not in self._layouts:
-            names, kinds, sizes = zip(*key, strict=True)
-            self._layouts[key] = Layout(names, kinds, sizes)
-        return self._layouts[key]
-
-
-def _rows(
-    sent: dict[str, Parts], labels: Labels, histograms: bool, scale: float
-) -> Iterator[SentRow]:
-    for key, (names, sizes) in labels.weights.items():
-        if key in sent:
-            values, counts = _weights(sent[key], histograms)
-            for name, size, *row in zip(names, sizes, values, counts, strict=True):
-                yield SentRow(name, "weight", size, *row)
-    parts = sent.get(ACTIVATIONS, {})
-    if "values" in parts:
-        for name, row in zip(labels.activations, finish(parts["values"]), strict=True):
-            yield SentRow(name, "value", 0, row)
-    if "gradients" in parts:
-        gradients = finish(parts["gradients"], scale)
-        for name, row in zip(labels.reached, gradients, strict=True):
-            yield SentRow(name, "activation", 0, row)
+    def _plan(
+        self, labels: Labels, taps: tuple[str, ...], kinds: tuple[str, ...]
+    ) -> Plan:
+        lines = tuple(labels.weights[tap] for tap in taps)
+        key = (lines, labels.activations, labels.reached, kinds)
+        if key not in self._plans:
+            self._plans[key] = _planned(labels, taps, kinds)
+        return self._plans[key]
 
 
-def _weights(parts: Parts, histograms: bool) -> tuple[NDArray[np.float64], Any]:
-    """Returns the values of each weight, and the counts of its histogram or None."""
+def _planned(labels: Labels, taps: tuple[str, ...], kinds: tuple[str, ...]) -> Plan:
+    sent = [
+        ("weight", name, size)
+        for key in taps
+        for name, size in zip(*labels.weights[key], strict=True)
+    ]
+    of_activations = {
+        "values": ("value", labels.activations),
+        "gradients": ("activation", labels.reached),
+    }
+    for part in kinds:
+        kind, names = of_activations[part]
+        sent += [(kind, name, 0) for name in names]
+    # Of a weight that was trained twice in one step, the last time counts.
+    index_of = {row[:2]: index for index, row in enumerate(sent)}
+    # Weights in the order of the tree, then activations as they ran.
+    wanted = [("weight", name) for name in labels.order]
+    for kind in ("activation", "value"):
+        wanted += [(kind, name) for name in labels.activations]
+    known = [index_of[row] for row in wanted if row in index_of]
+    indices = list(dict.fromkeys([*known, *index_of.values()]))
+    rows = [sent[index] for index in indices]
+    columns = _ESTIMATED if any(size > EXACT for *_, size in rows) else COLUMNS
+    kinds_, names_, sizes = zip(*rows, strict=True) if rows else ((), (), ())
+    layout = Layout(names_, kinds_, sizes, columns)
+    exact = np.flatnonzero(np.array(sizes) <= EXACT)
+    return Plan(layout, np.array(indices, np.intp), exact)
+
+
+def _weights(parts: Parts, width: int) -> NDArray[np.float64]:
+    """Returns the columns of each weight; those that were not measured are blank."""
     totals = TapTotals(parts)
-    values = finish(parts["sums"], totals.scale)
-    values[:, _COLUMN["weight_norm"]] = totals.weights
-    values[:, _COLUMN["update_norm"]] = totals.updates
+    values = blank((len(parts["rows"]), width))
+    values[:, :MEASURED] = parts["rows"]
+    for index, name in enumerate(_MOVES):
+        norm, error = parts["moves"][:, 2 * index : 2 * index + 2].T
+        values[:, COLUMNS.index(name)] = norm
+        if width > len(COLUMNS):
+            values[:, len(COLUMNS) + index] = error
     if totals.applies:
-        values[:, _COLUMN["applied_norm"]] = totals.applied
-    if not histograms:
-        return values, [None] * len(values)
-    return values, parts["counts"].astype(np.uint32)
+        values[:, COLUMNS.index("applied_norm")] = totals.applied
+    return values
 
 
 # on both ------------------------------------------------------------------------------
@@ -162,17 +185,16 @@ class TapTotals:
 
     def __init__(self, parts: Parts) -> None:
         self.scale, rate, advanced, updates = (float(n) for n in parts["totals"])
-        sums = dict(zip(SUMS, np.asarray(parts["sums"], np.float64).T, strict=True))
-        own = np.sqrt(sums["squares"]) * np.exp2(sums["exponent"]) / self.scale
-        before = norms(parts["accumulated"]) if "accumulated" in parts else own
-        self.applied = norms(parts["applied"]) if "applied" in parts else before
-        self.weights, self.updates = norms(parts["weights"]), norms(parts["updates"])
+        rows, moves = parts["rows"], parts["moves"]
+        own, odd = rows[:, 0], rows[:, MEASURED - 3 :]
+        before = parts.get("accumulated", own)
+        self.applied = parts.get("applied", before)
         skipped = advanced == 0
         self.applies = bool(updates) and not skipped
         self.numbers = {
-            "global_norm": _together(own, sums),
-            "weight_norm": _root(self.weights),
-            "update_norm": _root(self.updates),
+            "global_norm": _together(own, odd),
+            "weight_norm": _root(moves[:, 0]),
+            "update_norm": _root(moves[:, 2]),
             "skipped": float(skipped),
             "update": float(self.applies),
             "loss_scale": self.scale,
@@ -180,27 +202,31 @@ class TapTotals:
         if not math.isnan(rate):
             self.numbers["learning_rate"] = rate
         if self.applies:
-            self.numbers["applied_norm"] = _together(self.applied, sums)
+            self.numbers["applied_norm"] = _together(self.applied, odd)
             # Rounding alone moves a norm by some millionths.
             clipped = bool(np.any(self.applied < before * (1 - 1e-5)))
             self.numbers["clipped"] = float(clipped)
 
 
-def _root(norms_: NDArray[np.float64]) -> float:
+def _root(norms: NDArray[np.float64]) -> float:
     """Returns the norm of all together; the largest is divided out before squaring."""
-    top = float(np.max(np.abs(norms_), initial=0.0))
+    top = float(np.max(np.abs(norms), initial=0.0))
     if top == 0 or not math.isfinite(top):
         return top
-    return top * math.sqrt(float(np.sum((norms_ / top) ** 2)))
+    return top * math.sqrt(float(np.sum((norms / top) ** 2)))
 
 
-def _together(norms_: NDArray[np.float64], sums: dict[str, Any]) -> float:
-    """Returns `_root`, but NaN or infinity if any element of any gradient is."""
-    if np.any(sums["nan"] > 0):
+def _together(norms: NDArray[np.float64], odd: NDArray[np.float64]) -> float:
+    """Returns `_root`, but NaN or infinity if any element of any gradient is.
+
+    Args:
+        norms: Of the finite elements of each gradient.
+        odd: How many of its elements are NaN, plus and minus infinity.
+    """
+    nan, *infinite = odd.sum(axis=0)
+    if nan > 0:
         return math.nan
-    if np.any(sums["posinf"] + sums["neginf"] > 0):
-        return math.inf
-    return _root(norms_)
+    return math.inf if any(infinite) else _root(norms)
 
 
 def _joined(parts: list[dict[str, float]]) -> dict[str, float]:

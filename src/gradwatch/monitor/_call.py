@@ -17,8 +17,7 @@ from .._keras import (
     learning_rate_of,
     step_count,
 )
-from ..backends import BaseKernels, Parts, Tensor, current
-from ..summarise import squares
+from ..backends import BaseKernels, Parts, Sweep, Tensor, Tie
 
 
 @dataclass
@@ -29,7 +28,8 @@ class Call:
         grads: The gradients, as they are given to the optimizer.
         variables: The variables that it updates.
         values: Their values before the update.
-        run: Makes the update, and returns what the method returns.
+        run: Makes the update, and returns what the method returns. Gets a function for
+            the scalars that the update depends on, or None.
         after: Returns the values after the update, from what `run` returned.
         state: Inside, the variables of the optimizer hold their values.
         advanced: Returns the optimizer's count, from what `run` returned.
@@ -38,17 +38,14 @@ class Call:
     grads: list[Tensor]
     variables: list[Any]
     values: list[Tensor]
-    run: Callable[[], Any]
+    run: Callable[[Tie | None], Any]
     after: Callable[[Any], Sequence[Tensor]]
     state: Callable[[], contextlib.AbstractContextManager[None]]
     advanced: Callable[[Any], Tensor]
 
     def dense(self, index: int, kernels: BaseKernels) -> Tensor:
-        """Returns a gradient with all its rows, for reading only."""
-        grad = self.grads[index]
-        if current().watching.is_tensor(grad):
-            [grad] = kernels.apart([grad])
-        return kernels.dense(grad, tuple(self.values[index].shape))
+        """Returns a gradient with all its rows."""
+        return kernels.dense(self.grads[index], tuple(self.values[index].shape))
 
 
 @contextlib.contextmanager
@@ -87,42 +84,39 @@ def totals_of(optimizer: Any, scale: Tensor | None) -> dict[str, Tensor]:
     }
 
 
-def accumulators_of(optimizer: Any, call: Call) -> list[Tensor] | None:
-    """Returns the gradients added up before this step; None without accumulation."""
-    inner = inner_optimizer(optimizer)
-    if not inner.gradient_accumulation_steps:
-        return None
-    return [
-        accumulated_gradient(inner, v).value
-        for v, grad in zip(call.variables, call.grads, strict=True)
-        if grad is not None
-    ]
-
-
 def applied(
     optimizer: Any,
     call: Call,
     scale: Tensor | None,
-    accumulated: Sequence[Tensor] | None,
     indices: Sequence[int],
     kernels: BaseKernels,
-) -> Parts:
-    """Measures the gradient that the optimizer's rule gets, if it is another one."""
+) -> Callable[[Sweep, Any], Parts] | None:
+    """Returns what measures the gradient that the optimizer's rule gets.
+
+    None if that is the one it is given.
+    """
     inner = inner_optimizer(optimizer)
     limits = ("clipnorm", "global_clipnorm", "clipvalue")
     clips = any(getattr(inner, limit, None) is not None for limit in limits)
-    if accumulated is None and not clips:
-        return {}
+    steps = inner.gradient_accumulation_steps
+    if not steps and not clips:
+        return None
     present = [i for i, grad in enumerate(call.grads) if grad is not None]
-    grads = [call.dense(i, kernels) for i in present]
-    if scale is not None:
-        grads = [g / ops.cast(scale, g.dtype) for g in grads]
-    if accumulated is not None:
-        steps = inner.gradient_accumulation_steps
-        grads = [(g + a) / steps for g, a in zip(grads, accumulated, strict=True)]
     chosen = [present.index(i) for i in indices]
-    parts = {"accumulated": squares([grads[i] for i in chosen], kernels)}
-    if clips:
-        clipped = clip_gradients(inner, grads)
-        parts["applied"] = squares([clipped[i] for i in chosen], kernels)
-    return parts
+
+    def norms(sweep: Sweep, detail: Any) -> Parts:
+        grads = kernels.apart([call.dense(i, kernels) for i in present])
+        if scale is not None:
+            grads = [g / ops.cast(scale, g.dtype) for g in grads]
+        if steps:
+            before = [
+                accumulated_gradient(inner, call.variables[i]).value for i in present
+            ]
+            grads = [(g + a) / steps for g, a in zip(grads, before, strict=True)]
+        parts = {"accumulated": sweep.norms([grads[i] for i in chosen], detail)}
+        if clips:
+            clipped = clip_gradients(inner, grads)
+            parts["applied"] = sweep.norms([clipped[i] for i in chosen], detail)
+        return parts
+
+    return norms

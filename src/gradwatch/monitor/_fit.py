@@ -20,10 +20,6 @@ from ._recorder import StepRecorder
 from ._schedule import StepInfo
 from ._watching import Watching, optimizers_of
 
-# Of steps that are not recorded, the first few and then every tenth are timed: where
-# steps run ahead of the host (JAX), timing one means waiting for it.
-_TIMED_FIRST, _TIMED_EVERY = 5, 10
-
 _CALLBACK_HOOKS = (
     *("on_epoch_begin", "on_epoch_end", "on_train_batch_begin", "on_train_batch_end"),
     *("on_test_begin", "on_test_end", "on_test_batch_begin", "on_test_batch_end"),
@@ -148,15 +144,12 @@ class FitSteps:
         self._loss = LossReader(watching.model)
         self._batch = 0
         self._batches: int | None = None
-        self._logs: Any = None
         self._details: list[int] = []
-        self._executions = 0
-        self._began = 0.0
-        self._waits = False
+        self._began: float | None = None
 
     def begin(self) -> None:
         """Forgets what belonged to an earlier `fit`."""
-        self._loss, self._logs = LossReader(self._watching.model), None
+        self._loss, self._began = LossReader(self._watching.model), None
 
     def announce(self, batch: int, batches: int | None) -> None:
         """Notes the position of the next execution in its epoch."""
@@ -164,26 +157,22 @@ class FitSteps:
 
     def before(self, steps: int) -> None:
         """Arms the next steps."""
-        recorder, stream = self._recorder, self._watching.stream
+        recorder = self._recorder
         if recorder.failure is not None:
             return
         with recorder.guard():
+            now = time.perf_counter()
+            if self._began is not None:
+                # Between two epochs lies more than a step.
+                recorder.cost.took(now - self._began if self._batch else None)
+            self._began = now
             self._details = [
                 recorder.detail(
                     StepInfo(recorder.step + ahead, self._batch + ahead, self._batches)
                 )
                 for ahead in range(steps)
             ]
-            stream.arm(self._details)
-            self._executions += 1
-            self._waits = (
-                any(self._details)
-                or self._executions <= _TIMED_FIRST
-                or self._executions % _TIMED_EVERY == 0
-            )
-            if self._waits:
-                stream.wait(self._logs)
-        self._began = time.perf_counter()
+            self._watching.stream.arm(self._details)
 
     def after(self, logs: Any) -> None:
         """Records what the steps sent."""
@@ -191,15 +180,10 @@ class FitSteps:
         if recorder.failure is not None:
             return
         with recorder.guard():
-            seconds = None
-            if self._waits:
-                stream.wait(logs)
-                seconds = time.perf_counter() - self._began
-            self._logs = logs
+            began = time.perf_counter()
             ran, sent = stream.take()
             due = sum(detail > 0 for detail in self._details)
-            recorder.cost.ran(ran, due, seconds)
-            began = time.perf_counter()
+            recorder.cost.ran(ran, due)
             loss = self._loss.read(logs, self._batch + ran) if sent else None
             for ahead in sorted(sent):
                 histograms = self._details[ahead] == HISTOGRAMS

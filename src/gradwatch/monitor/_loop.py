@@ -40,9 +40,8 @@ class Watch:
 
     def __init__(self, recorder: StepRecorder) -> None:
         self._recorder = recorder
-        self._last = time.perf_counter()
-        self._asked = (recorder.step, self._last)
-        self._received = recorder.step - 1
+        self._asked: tuple[int, float] | None = None
+        self._recorded = 0
 
     @property
     def latest(self) -> Record | None:
@@ -59,36 +58,43 @@ class Watch:
         """The cost of watching so far."""
         return self._recorder.cost.report()
 
-    def _ask(self, step: int) -> int:
-        """Returns how much of a step is recorded."""
+    def _ask(self, step: int, now: bool = True) -> int:
+        """Returns how much of a step is recorded.
+
+        Args:
+            step: Its number.
+            now: Whether the step is about to run; else it is one of many to come.
+        """
         recorder = self._recorder
         if recorder.failure is not None:
             return 0
-        (before, then), now = self._asked, time.perf_counter()
-        self._asked = (step, now)
-        if step > before + 1:
-            # Compiled steps are not announced: several ran since, in this time.
-            recorder.cost.ran(step - before, 0, now - then)
         with recorder.guard():
+            if now:
+                self._time(step)
             return recorder.detail(StepInfo(step, step, None))
         return 0
+
+    def _time(self, step: int) -> None:
+        """Notes how long the steps since the last question took."""
+        then, cost = time.perf_counter(), self._recorder.cost
+        if self._asked is not None and step > self._asked[0]:
+            before, began = self._asked
+            cost.ran(step - before, max(0, self._recorded - cost.records))
+            cost.took(then - began)
+        self._asked = (step, then)
 
     def _receive(self, step: int, sent: dict[str, Parts], detail: int) -> None:
         """Records what a step sent."""
         recorder = self._recorder
-        now = time.perf_counter()
-        # Of compiled steps only those that are recorded come here, at any time.
-        next_one = step == self._received + 1
-        recorder.cost.ran(1, int(detail > 0), now - self._last if next_one else None)
-        self._received = step
+        began = time.perf_counter()
         recorder.step = step
         with recorder.guard():
             if sent and recorder.failure is None:
                 recorder.record(step, sent, detail == HISTOGRAMS)
+                self._recorded += 1
         recorder.step = step + 1
-        self._last = time.perf_counter()
         if sent:
-            recorder.wrote(self._last - now, 1)
+            recorder.wrote(time.perf_counter() - began, 1)
 
 
 @contextlib.contextmanager
@@ -175,6 +181,7 @@ def watch(  # noqa: PLR0913 - the arguments of `GradientMonitor`, and two before
         finally:
             stream.close()
             recorder.cost.steps = stream.ran
+            recorder.cost.records = loop._recorded
             recorder.end(well=well)
     _warn_of_silence(watching)
 

@@ -8,16 +8,16 @@ read from the optimizer itself.
 One call, in the order of what happens:
 
 1. `_apply` or `_stateless_apply` gets the call and describes it as a `Call`.
-2. `_before` reads what the update is about to change: the state of the optimizer, large
-   gradients, and the weights (copied, or to be read when the optimizer writes them).
-3. The original method runs. `Moves` listens to the variables it writes.
-4. `_measure` turns all of it into sums, and the stream sends them.
+2. `_before` measures the gradients, and samples the weights that are about to change.
+3. The original method runs.
+4. `_send` measures how far the weights moved, and the stream sends everything.
 
 Where the framework compiles the step (TensorFlow, JAX), all of this is Python that runs
 once, when the step is traced: tensors are symbolic, and 2 and 4 only put operations
-into the graph. `due` is a tensor then, unless the step was compiled for one detail:
-`snapshot`, `read_early` and `emit` of the stream branch on it. On torch, and in eager
-steps, it runs at every step, and `due` is a bool.
+into the graph. `due` is a tensor then, unless the step was compiled for one detail, and
+the stream branches on it. The native sweep in a step that XLA compiles is not in a
+branch: it gets the detail as an argument. On torch, and in eager steps, all of it runs
+at every step, and `due` is a bool.
 
 A failure of ours must not end a training: it is reported once, and the call goes on as
 if it were not tapped.
@@ -37,20 +37,10 @@ from keras import ops
 
 from .._keras import step_count, variables_of
 from .._shadow import Shadows
-from ..backends import Parts, Stream, Tensor, current
-from ..summarise import Reading, changes, measure, read
-from ._call import (
-    Call,
-    accumulators_of,
-    applied,
-    holding,
-    scale_of,
-    totals_of,
-)
-from ._moves import Moves, can_listen
-
-EARLY = 2**16
-"""Minimum size of a tensor that is read early; smaller ones stay in the cache."""
+from ..backends import Parts, Stream, Sweep, Tensor, Tie, current
+from ..summarise import Lean
+from ._call import Call, applied, holding, scale_of, totals_of
+from ._failsafe import caught
 
 SCALARS, HISTOGRAMS = 1, 2
 """Details: how much of a step is recorded. 0 is nothing."""
@@ -65,27 +55,25 @@ Lines = tuple[tuple[str, ...], tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Before:
-    """Everything that was read of a call before the update.
+    """Everything that was measured of a call before the update.
 
     Attributes:
         key: The key under which the call sends.
         due: Whether the step is recorded: True, or a tensor.
+        detail: How much of it is recorded.
         indices: Indices of the weights that are watched.
-        scale: Factor of the loss, or None.
         totals: Numbers of the step as a whole.
-        accumulated: Gradients that were added up before this step, or None.
-        readings: Large gradients that were read already, by index.
-        moves: The weights before the update: copies, or what is added to them.
+        parts: What is sent of the gradients.
+        sample: Blocks of the weights.
     """
 
     key: str
     due: Any
+    detail: Any
     indices: list[int]
-    scale: Tensor | None
     totals: dict[str, Tensor]
-    accumulated: list[Tensor] | None
-    readings: dict[int, Callable[[], Reading]]
-    moves: Moves
+    parts: Parts
+    sample: Any
 
 
 class OptimizerTap:
@@ -163,7 +151,7 @@ class OptimizerTap:
                 grads,
                 variables,
                 [getattr(v, "value", v) for v in variables],
-                run=lambda: original(grads, given),
+                run=partial(self._update, partial(original, grads, given)),
                 after=lambda _: [getattr(v, "value", v) for v in variables],
                 state=contextlib.nullcontext,
                 advanced=lambda _: step_count(self.optimizer).value,
@@ -192,12 +180,22 @@ class OptimizerTap:
                 grads,
                 variables_of(optimizer),
                 values,
-                run=lambda: original(optimizer_variables, grads, values),
+                run=lambda tie: original(
+                    [_tied(value, tie) for value in optimizer_variables], grads, values
+                ),
                 after=lambda result: result[0],
                 state=lambda: holding(optimizer.variables, optimizer_variables),
                 advanced=iterations,
             )
         )
+
+    def _update(self, original: Callable[[], Any], tie: Tie | None) -> Any:
+        """Makes the update, which depends on scalars: the rate and the step."""
+        if tie is not None:
+            for variable in self.optimizer.variables:
+                if not variable.shape:
+                    variable.assign(tie(variable.value))
+        return original()
 
     def _build(self, variables: list[Any]) -> bool:
         """Builds the optimizer as Keras is about to: its state is read before.
@@ -216,17 +214,16 @@ class OptimizerTap:
         self._inside = True  # an optimizer may call its own `apply`
         try:
             self.calls += 1
-            try:
+            before = None
+            with caught(self._failed):
                 before = self._before(call)
-            except Exception as error:  # noqa: BLE001 - ours must not end a training
-                self._failed(error)
-                return call.run()
             if before is None:
-                result = call.run()
+                result = call.run(None)
             else:
-                with before.moves.listening():
-                    result = call.run()
-                self._send(call, before, result)
+                with self.stream.ordered(before.sample) as tie:
+                    result = call.run(tie)
+                with caught(self._failed):
+                    self._send(call, before, result)
             if self.done is not None:
                 self.done()
             return result
@@ -234,7 +231,7 @@ class OptimizerTap:
             self._inside = False
 
     def _before(self, call: Call) -> Before | None:
-        """Reads what the update is about to change; None if nothing is recorded."""
+        """Measures what goes into the update; None if nothing is recorded."""
         stream = self.stream
         with call.state():
             stream.begin(step_count(self.optimizer).value)
@@ -252,73 +249,56 @@ class OptimizerTap:
         indices = list(names)
         sizes = tuple(_size(call.values[index]) for index in indices)
         key = self._key_of(tuple(names.values()), sizes)
-        # The scale, the rate and the accumulators, before the update moves them on.
+        # The scale and the rate, before the update moves them on.
         with call.state():
             scale = self.scale = scale_of(self.optimizer)
             totals = totals_of(self.optimizer, scale)
-            accumulated = accumulators_of(self.optimizer, call)
-            if accumulated is not None:
-                accumulated = stream.snapshot(f"{key}/accumulated", due, accumulated)
-        # Before the optimizer gets them: it is given what `read_early` returns.
-        readings = self._read_early(call, indices, due)
-        moves = Moves(self.optimizer, stream, due, self._failed)
-        listened = [index for index in indices if self._can_listen(call, index)]
-        moves.listen({index: call.variables[index] for index in listened})
-        copied = [index for index in indices if index not in set(listened)]
-        values = [call.values[index] for index in copied]
-        copies = stream.snapshot(f"{key}/weights", due, values)
-        moves.copied(dict(zip(copied, copies, strict=True)))
-        return Before(key, due, indices, scale, totals, accumulated, readings, moves)
+            parts, sample = self._measure(call, indices, due)
+        detail = stream.wanted
+        return Before(key, due, detail, indices, totals, parts, sample)
+
+    def _measure(
+        self, call: Call, indices: Sequence[int], due: Any
+    ) -> tuple[Parts, Any]:
+        """Returns the numbers of the gradients, and a sample of the weights."""
+        stream, scale = self.stream, self.scale
+        sweep, kernels, detail = sweep_of(stream), stream.kernels, stream.wanted
+        norms = applied(self.optimizer, call, scale, indices, kernels)
+
+        def measured() -> tuple[Parts, Any]:
+            grads = kernels.apart([call.dense(index, kernels) for index in indices])
+            parts = sweep.measure(grads, detail, scale)
+            values = [call.values[index] for index in indices]
+            sample = sweep.sample(values, detail)
+            if norms is not None and not sweep.gated:
+                parts |= norms(sweep, detail)
+            return parts, sample
+
+        if not sweep.gated:
+            parts, sample = stream.branch(due, measured)
+            return parts, sample
+        parts, sample = measured()
+        if norms is not None:
+            # Clipping and accumulation are computed again: only in steps that are due.
+            parts |= stream.branch(due, partial(norms, sweep, detail))
+        return parts, sample
 
     def _send(self, call: Call, before: Before, result: Any) -> None:
         """Sends the numbers of a call that has returned this."""
-        try:
-            after = call.after(result)
-            iterations = call.advanced(result)
-            measure_ = partial(self._measure, call, before, after, iterations)
-            self.stream.emit(before.key, before.due, measure_)
-        except Exception as error:  # noqa: BLE001 - ours must not end a training
-            self._failed(error)
-
-    def _measure(
-        self, call: Call, before: Before, after: Sequence[Tensor], iterations: Tensor
-    ) -> Parts:
-        """Returns the numbers of a call; runs inside the branch of a step that is due.
-
-        Args:
-            call: The call.
-            before: What was read before the update.
-            after: The weights after it.
-            iterations: The optimizer's count after it.
-        """
-        kernels, indices = self.stream.kernels, before.indices
-        weights, updates = changes(
-            [before.moves.before(index) for index in indices],
-            [after[index] for index in indices],
-            kernels,
-        )
-        gradients = [
-            before.readings[index]()
-            if index in before.readings
-            else call.dense(index, kernels)
-            for index in indices
-        ]
-        counted = self.stream.due(HISTOGRAMS)
-        sums, counts = measure(gradients, kernels, before.scale, counted)
+        after = call.after(result)
         totals = before.totals
-        advanced = ops.subtract(iterations, totals["iterations"])
-        rate, updated = totals["learning_rate"], totals["updates"]
-        parts = {
-            "sums": sums,
-            "counts": counts,
-            "weights": weights,
-            "updates": updates,
-            "totals": _vector(totals["scale"], rate, advanced, updated),
-        }
-        with call.state():
-            return parts | applied(
-                self.optimizer, call, before.scale, before.accumulated, indices, kernels
-            )
+        advanced = ops.subtract(call.advanced(result), totals["iterations"])
+        sweep = sweep_of(self.stream)
+
+        def parts() -> Parts:
+            values = [after[index] for index in before.indices]
+            rate, updated = totals["learning_rate"], totals["updates"]
+            return before.parts | {
+                "moves": sweep.moves(before.sample, values, before.detail),
+                "totals": _vector(totals["scale"], rate, advanced, updated),
+            }
+
+        self.stream.emit(before.key, before.due, parts)
 
     def _key_of(self, names: tuple[str, ...], sizes: tuple[int, ...]) -> str:
         """Returns a key for each set of weights: a step may train several in turn.
@@ -333,44 +313,18 @@ class OptimizerTap:
         self.lines[key] = lines
         return key
 
-    def _read_early(
-        self, call: Call, indices: Sequence[int], due: Any
-    ) -> dict[int, Callable[[], Reading]]:
-        """Reads large gradients before the optimizer does.
 
-        The optimizer finds them in the cache then, and may overwrite them: a gradient
-        that is read only after the update would have to be kept.
-        """
-        readings: dict[int, Callable[[], Reading]] = {}
-        for index in indices:
-            grad = call.grads[index]
-            if not current().watching.is_tensor(grad) or not _is_large(grad):
-                continue
-            look = partial(read, kernels=self.stream.kernels)
-            call.grads[index], made = self.stream.read_early(due, grad, look)
-            if made is not None:
-                readings[index] = partial(_reading, tuple(grad.shape), made)
-        return readings
+def sweep_of(stream: Stream) -> Sweep:
+    """Returns how tensors are measured in the step that runs, or is traced."""
+    return stream.native or Lean(stream.kernels)
 
-    def _can_listen(self, call: Call, index: int) -> bool:
-        value = call.values[index]
-        return (
-            self.stream.kernels.can_branch
-            and _is_large(value)
-            and can_listen(self.optimizer, call.variables[index], value)
-        )
+
+def _tied(value: Tensor, tie: Tie | None) -> Tensor:
+    return value if tie is None or value.shape else tie(value)
 
 
 def _vector(*numbers: Any) -> Tensor:
     return ops.stack([ops.cast(number, "float32") for number in numbers])
-
-
-def _reading(shape: tuple[int, ...], made: Callable[[], Any]) -> Reading:
-    return Reading(shape, *made())
-
-
-def _is_large(tensor: Tensor) -> bool:
-    return None not in tuple(tensor.shape) and _size(tensor) >= EARLY
 
 
 def _size(value: Tensor) -> int:

@@ -20,6 +20,7 @@ from .._errors import GradwatchError
 from .._keras import is_built
 from ..diagnose import Finding, UnhealthyError
 from ..run import Record, RunWriter, Sink, Sinks, numbers
+from ..summarise import finished
 from ._assemble import headline, labels_of, totals_of
 from ._embedding_rows import EmbeddingRows
 from ._failsafe import caught
@@ -32,9 +33,6 @@ from ._worker import RunKeeper, Worker
 
 OnFinding = str | Callable[[Finding], Any] | None
 _WORDS = ("warn", "stop", "raise")
-
-_WORTH_IT = 20.0
-"""Seconds of training after which timing the sums by themselves is worth its time."""
 
 
 @dataclass
@@ -172,12 +170,9 @@ class StepRecorder:
         if training is None:
             return
         moved = None
-        if well and self.failure is None:
+        if well and self.failure is None and training.rows is not None:
             with self.guard():
-                self._time_alone(training.watching)
-            if training.rows is not None:
-                with self.guard():
-                    moved = training.rows.moved()
+                moved = training.rows.moved()
         last = max(self.step - 1, 0)
         finish = partial(training.keeper.finish, last, moved, self.cost.report())
         training.worker.close(last, finish)
@@ -187,16 +182,6 @@ class StepRecorder:
         nothing = not training.records and len(self._findings.findings) == before
         if moved is not None and nothing:
             warn_of_nothing(training.watching.model)
-
-    def _time_alone(self, watching: Watching) -> None:
-        """Times the sums by themselves where no step without them ran.
-
-        Compiling them takes a second: not after a few steps only, and not while an
-        error is on its way, when a model may have no weights (JAX).
-        """
-        cost = self.cost
-        if cost.records and cost.in_step is None and cost.lasted > _WORTH_IT:
-            cost.alone = watching.seconds()
 
     # a step ---------------------------------------------------------------------------
 
@@ -218,16 +203,16 @@ class StepRecorder:
         if training is None:
             return
         labels = labels_of(training.watching)
+        sent = {key: finished(parts) for key, parts in sent.items()}
         totals = totals_of(labels, sent)
         if loss is not None:
             totals["loss"] = loss
         self.headline |= headline(totals)
-        self.cost.sweeps_of(sent)
         work = training.keeper.record
         training.worker.put(step, partial(work, step, sent, labels, histograms, totals))
         if self._has_sinks:
             training.worker.drain()
-            self._collect(training, waited=True)
+            self._collect(training)
             if self._latest is not None and self._latest.step == step:
                 self._sinks.write(step, numbers(self._latest))
 
@@ -248,18 +233,11 @@ class StepRecorder:
             self._training.worker.drain()
             self._collect(self._training)
 
-    def _collect(self, training: Training, *, waited: bool = False) -> None:
-        """Takes in what the worker has to say: the trainer's state changes only here.
-
-        Args:
-            training: The one that it works for.
-            waited: Whether the trainer waited for it, so that its time counts already.
-        """
+    def _collect(self, training: Training) -> None:
+        """Takes in what the worker says: the trainer's state changes only here."""
         results = training.worker.results
         while results:  # one by one: the worker may append at any moment
             result = results.popleft()
-            if not waited:
-                self.cost.worker_took(result.seconds)
             if result.error is not None:
                 self.failed(result.error, result.step)
                 continue

@@ -9,15 +9,11 @@ import math
 import statistics
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
-
-import numpy as np
+from typing import Any, Protocol
 
 from .._errors import GradwatchError
-from ..backends import Parts
-from ..summarise import SUMS
 
 # which steps are recorded -------------------------------------------------------------
 
@@ -128,150 +124,148 @@ class _Earned:
             # The first step is compiled: what it takes says nothing of the others.
             first, self._started = self._started is None, now
             return first
-        if self._cost.step is None:
-            return False  # what a record costs is known by what a step takes without
+        if self._cost.is_open:
+            return False  # what a record costs is not known yet
         earned = self._share * (now - self._started)
         return self._cost.spent + self._cost.next_one <= earned
 
 
 # what it costs ------------------------------------------------------------------------
 
-KEPT = 64
+WINDOW = 4
+"""Number of steps that a record makes slower: its own, and those during which the
+worker is busy with it."""
+
+_ALONE = 4
+"""Number of records that are measured one by one before a budget is spent."""
+
+_KEPT = 64
 """Number of the latest times that a median is taken of."""
+
+_OUTLIER = 10
+"""An interval of this many medians is not ours: a page of another process, a pause."""
 
 # Seconds of training until a run first says what it has cost, and between two times:
 # one that is killed has said it.
 _REPORT_FIRST, _REPORT_EVERY = 1.0, 10.0
 
-# Number of times each is read: a gradient and an activation four times (smallest,
-# largest, sum, squares), and the weight of a gradient three times, before and after the
-# update.
-_SWEEPS = {"sums": 7, "values": 4, "gradients": 4}
-_FEW, _MANY = 2**12, 2**20
-_TURNS = 3
 
+@dataclass
+class Timed:
+    """Steps of one kind, and the seconds from the beginning of each to the next."""
 
-class Swept(NamedTuple):
-    """Reads of one recorded step: tensors from end to end, and numbers in all."""
-
-    sweeps: int
-    numbers: float
+    seconds: float = 0.0
+    steps: int = 0
+    records: int = 0
 
 
 class Cost:
-    """Compares recorded executions with the others of the same training.
+    """Compares the steps around records with the others of the same training.
 
-    The first execution of each kind is left out: it holds compilation. Times are
-    medians, so that an epoch's end or a busy machine does not count as ours.
+    Nothing is added up of what watching is thought to do. An interval is the time from
+    one execution to the next, with everything that happens in it: launches, locks of
+    Python, the worker beside the trainer. Those from a record on (`WINDOW`) are
+    compared with all others. Left out are the first steps of both kinds, which compile,
+    and the ends of epochs.
 
     Attributes:
         records: Number of recorded steps.
         steps: Number of steps.
-        spent: Seconds that watching took, by the best knowledge at the time.
         copying: Seconds spent on copies of the weights, for an autopsy.
-        alone: Seconds of the sums by themselves, where every step was recorded.
-        swept: Reads of a recorded step; known after the first.
     """
 
     def __init__(self) -> None:
         self.records = 0
         self.steps = 0
-        self.spent = 0.0
         self.copying = 0.0
-        self.alone: float | None = None
-        self.swept: Swept | None = None
-        self._plain: deque[float] = deque(maxlen=KEPT)
-        self._watched: deque[float] = deque(maxlen=KEPT)
-        self._host: deque[float] = deque(maxlen=KEPT)
-        self._seen = {True: 0, False: 0}
+        self._plain, self._watched = Timed(), Timed()
+        self._latest: deque[float] = deque(maxlen=_KEPT)
+        self._host: deque[float] = deque(maxlen=_KEPT)
+        self._since = WINDOW  # steps since the latest record
+        self._execution = (0, 0)
+        self._steady = False  # whether each kind of step has run, and so is compiled
         self._began: float | None = None
         self._total = 0.0
-        self._estimated: tuple[Swept, float] | None = None
-        self._by_worker = 0.0  # seconds since the last record
+        self._compiling = 0.0
         self._report_at = math.inf
 
     @property
     def compiled(self) -> bool:
         """True if a recorded step has run, so that the next is not compiled."""
-        return self._seen[True] > 0
+        return self.records > 0
 
-    def ran(self, steps: int, records: int, seconds: float | None) -> None:
-        """Notes an execution; `seconds` is None where it was not waited for."""
+    @property
+    def is_open(self) -> bool:
+        """True while the first records are measured, one after the other."""
+        known = self.record is not None and self._watched.records >= _ALONE
+        return not known and (self._since < WINDOW or not self._plain.steps)
+
+    def ran(self, steps: int, records: int) -> None:
+        """Notes an execution: the number of its steps, and of those recorded."""
         self.steps += steps
         self.records += records
-        watched = records > 0
-        self._seen[watched] += 1
-        if seconds is None or self._seen[watched] == 1 or steps == 0:
-            return
-        (self._watched if watched else self._plain).append(seconds / steps)
+        self._execution = (steps, records)
+        if records:
+            self._since = 0
 
-    def sweeps_of(self, sent: Mapping[str, Parts]) -> None:
-        """Counts what was read for what a step sent, once in a training."""
-        if self.swept is not None:
-            return
-        sweeps, numbers, size = 0, 0.0, SUMS.index("size")
-        for parts in sent.values():
-            for name, times in _SWEEPS.items():
-                if name in parts:
-                    sizes = np.asarray(parts[name])[:, size]
-                    sweeps += times * len(sizes)
-                    numbers += times * float(sizes.sum())
-        self.swept = Swept(sweeps, numbers)
+    def took(self, seconds: float | None) -> None:
+        """Notes the time from the beginning of the latest execution to the next.
 
-    def worker_took(self, seconds: float) -> None:
-        """Notes what the worker did, however late: it counts with the next record."""
-        self._by_worker += seconds
+        Args:
+            seconds: None if more than the execution lay between.
+        """
+        steps, records = self._execution
+        kind = self._watched if self._since < WINDOW else self._plain
+        self._since += steps
+        if seconds is None or not steps:
+            return
+        if not self._steady:
+            self._steady = kind is self._plain
+            self._compiling += seconds
+            return
+        each = seconds / steps
+        usual = statistics.median(self._latest) if self._latest else each
+        self._latest.append(each)
+        if each <= _OUTLIER * usual:
+            kind.seconds += seconds
+            kind.steps += steps
+            kind.records += records
 
     def wrote(self, seconds: float, records: int) -> None:
-        """Notes what was done for records: reading, finishing, writing."""
+        """Notes what the trainer's thread did for records."""
         if records:
-            seconds += self._by_worker
-            self._by_worker = 0.0
             self._host.append(seconds / records)
-            self.spent += seconds + records * (self.in_step or 0.0)
 
     @property
     def step(self) -> float | None:
-        """Seconds of a step that is not recorded."""
-        return statistics.median(self._plain) if self._plain else None
+        """Seconds of a step that no record makes slower."""
+        return self._plain.seconds / self._plain.steps if self._plain.steps else None
 
     @property
-    def in_step(self) -> float | None:
-        """Seconds that a recorded step takes longer; None if there is no other."""
-        if not self._plain or not self._watched:
-            return self.alone
-        longer = statistics.median(self._watched) - statistics.median(self._plain)
-        return max(0.0, longer)
-
-    def _in_step(self) -> tuple[float | None, str | None]:
-        """Returns the same for the report, and how it is known."""
-        if self._plain and self._watched:
-            return self.in_step, "other steps"
-        if self.alone is not None:
-            return self.alone, "the sums alone"
-        if self.swept is None or not self.records:
-            return None, None
-        if self._estimated is None or self._estimated[0] != self.swept:
-            self._estimated = self.swept, estimate(self.swept)
-        # A part is not more than the whole.
-        whole = statistics.median(self._watched) if self._watched else math.inf
-        return min(self._estimated[1], whole), "an estimate"
+    def record(self) -> float | None:
+        """Seconds that a record costs; None if there is nothing to compare with."""
+        if self.step is None or not self._watched.records:
+            return None
+        longer = self._watched.seconds - self._watched.steps * self.step
+        return max(0.0, longer / self._watched.records)
 
     @property
     def host(self) -> float:
-        """Seconds of the host for a record."""
+        """Seconds of the trainer's thread for a record."""
         return statistics.median(self._host) if self._host else 0.0
 
     @property
+    def spent(self) -> float:
+        """Seconds that all records have cost, by the best knowledge."""
+        return self.records * self.next_one
+
+    @property
     def next_one(self) -> float:
-        """Seconds that one more record will cost; before it is known, a whole step."""
-        if self.in_step is not None:
-            return self.in_step + self.host
-        return (self.step or 0.0) + self.host
+        """Seconds that one more record will cost; before it is known, some steps."""
+        return WINDOW * (self.step or 0.0) if self.record is None else self.record
 
     def begin(self) -> None:
         """Starts the clock of a training."""
-        self.swept = None
         self._began = time.perf_counter()
         self._report_at = self._began + _REPORT_FIRST
 
@@ -297,42 +291,18 @@ class Cost:
 
     def report(self) -> dict[str, Any]:
         """Returns what is written into the run."""
-        total = self.lasted
-        in_step, compared_with = self._in_step()
-        each = self.host + (in_step or 0.0)
-        spent = each * self.records + self.copying
-        known = in_step is not None or not self.records
+        record, host = self.record, self.host
+        steady = self.lasted - self._compiling
+        share = None
+        if steady > 0 and (record is not None or not self.records):
+            share = (self.records * (record or 0.0) + self.copying) / steady
         return {
             "steps": self.steps,
             "records": self.records,
-            "seconds": total,
+            "seconds": self.lasted,
             "step_ms": None if self.step is None else 1e3 * self.step,
-            "in_step_ms": None if in_step is None else 1e3 * in_step,
-            "host_ms": 1e3 * self.host,
-            "compared_with": compared_with,
+            "record_ms": None if record is None else 1e3 * record,
+            "host_ms": 1e3 * host,
             "copying_seconds": self.copying,
-            "share": spent / total if total and known else None,
+            "share": share,
         }
-
-
-# Every step of a short training may be recorded: then there is no other to compare
-# with, and compiling the sums by themselves would take longer than the training did.
-# What they read is known, and how fast this machine reads is measured in a moment.
-
-
-def estimate(what: Swept) -> float:
-    """Returns about how many seconds that takes here, measured in some milliseconds."""
-    few, many = _sweep(_FEW), _sweep(_MANY)
-    each = max(0.0, (many - few) / (_MANY - _FEW))
-    return what.sweeps * few + what.numbers * each
-
-
-def _sweep(size: int) -> float:
-    """Returns the seconds of one sweep: the mean of four kinds, the best of some."""
-    numbers = np.ones(size, np.float32)
-    times = []
-    for _ in range(_TURNS):
-        began = time.perf_counter()
-        numbers.min(), numbers.max(), numbers.sum(), np.dot(numbers, numbers)
-        times.append(time.perf_counter() - began)
-    return min(times) / 4

@@ -19,7 +19,7 @@ from keras import ops
 from .._errors import renamed
 from .._keras import is_built
 from .._shadow import Shadows
-from ..backends import LoopHost, LoopStream, Parts, Probe, Stream, Tensor, current
+from ..backends import LoopHost, LoopStream, Parts, Probe, Stream, current
 from ..engine import Session
 from ..select import (
     NOTHING,
@@ -33,8 +33,7 @@ from ..select import (
     selectors,
     walk,
 )
-from ..summarise import changes, measure
-from ._optimizer import SCALARS, OptimizerTap
+from ._optimizer import SCALARS, OptimizerTap, sweep_of
 
 _ARGUMENTS = {Weights: "layers", Activations: "activations", Inputs: "activations"}
 
@@ -183,22 +182,6 @@ class Watching:
         finally:
             self.taps[-1].done = None
 
-    def seconds(self) -> float:
-        """Returns the seconds that measuring as many numbers as a step does takes.
-
-        The weights stand for their gradients, which are as large.
-        """
-        kernels = current().watching.kernels
-        chosen = self.resolve()[1].weights.values()
-        values = [weight.variable.value for weight in chosen]
-
-        def numbers(tensors: Sequence[Tensor]) -> Any:
-            # Copies, because `changes` may use up what was before.
-            before = [ops.copy(tensor) for tensor in tensors]
-            return measure(tensors, kernels), changes(before, tensors, kernels)
-
-        return float(current().watching.seconds(numbers, values))
-
     # layers ---------------------------------------------------------------------------
 
     @contextlib.contextmanager
@@ -237,14 +220,18 @@ class Watching:
             self.hidden |= {leaf.address for leaf in hidden}
             if not values:
                 return
-            kernels = self.stream.kernels
+            sweep = sweep_of(self.stream)
+            wanted = self.stream.wanted
+            is_number = isinstance(wanted, int)  # no histograms of activations
+            detail = (min if is_number else ops.minimum)(wanted, SCALARS)
 
             def numbers() -> Parts:
-                parts = {"values": measure([*values.values()], kernels)[0]}
+                parts = {"values": sweep.measure([*values.values()], detail)["rows"]}
                 if reached:
                     chosen = [gradients[leaf] for leaf in reached]
                     scale = self.taps[0].scale if self.taps else None
-                    parts["gradients"] = measure(chosen, kernels, scale)[0]
+                    rows = sweep.measure(chosen, detail, scale)["rows"]
+                    parts["gradients"] = rows
                 return parts
 
             self.stream.emit(ACTIVATIONS, due, numbers)

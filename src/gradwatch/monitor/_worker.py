@@ -70,13 +70,11 @@ class Result:
         step: The training step that it belongs to.
         value: What the call has returned.
         error: What it raised, if it did.
-        seconds: Processor time that it took.
     """
 
     step: int
     value: Any = None
     error: Exception | None = None
-    seconds: float = 0.0
 
 
 class Worker:
@@ -164,10 +162,8 @@ class Worker:
         def fail(error: Exception) -> None:
             result.error = error
 
-        began = time.thread_time()
         with caught(fail):
             result.value = job.work()
-        result.seconds = time.thread_time() - began
         self.results.append(result)
         return result.error is not None
 

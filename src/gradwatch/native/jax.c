@@ -103,34 +103,46 @@ static void *result_data(const struct ffi_call *call, int64_t index)
     "the native sweep."
 #define WRONG_RESULTS(what) "gradwatch: the results must be " what ". Received: another " \
     "type or size. Describe them so in `jax.ffi.ffi_call`."
+#define WRONG_SAMPLE "gradwatch: the second argument must be uint8, the sample of the " \
+    "same tensors. Received: another type or size. Pass what `GwSample` gave."
 #define WRONG_FIRST(what) "gradwatch: the first argument must be " what ". Received: " \
     "another type or size. Pass it before the tensors."
 
 /* ---- the handlers ------------------------------------------------------------------ */
 
-/* Arguments: float32 [scale, histograms flag], tensors.
+/* The first argument of every handler is float32 [scale, detail]. In a step of detail 0
+ * nothing is wanted: nothing is read then, and the results stay as they are. */
+static int read_controls(const struct ffi_call *call, float *controls)
+{
+    if (!is_buffer(&call->arguments, 0, FFI_FLOAT32, 2)) return 0;
+    memcpy(controls, buffer_at(&call->arguments, 0)->data, 2 * sizeof *controls);
+    return 1;
+}
+
+#define WRONG_CONTROLS WRONG_FIRST("float32[2], the scale and the detail")
+
+/* Arguments: controls, tensors. From detail 2 on, histograms are wanted, too.
  * Results: uint32 [count, 22] (11 float64 each) and uint32 [count, 128]. */
 GW_EXPORT ffi_result GwMeasure(struct ffi_call *call)
 {
     int64_t count = call->arguments.count - 1, bytes;
     if (is_formality(call)) return NULL;
-    if (!is_buffer(&call->arguments, 0, FFI_FLOAT32, 2))
-        return refuse(call, WRONG_FIRST("float32[2], the scale and whether to count"));
+    float controls[2];
+    if (!read_controls(call, controls)) return refuse(call, WRONG_CONTROLS);
     if (!check_tensors(call, 1, &bytes)) return refuse(call, WRONG_TYPE);
     if (!is_buffer(&call->results, 0, FFI_UINT32, count * 2 * GW_COLUMNS)
         || !is_buffer(&call->results, 1, FFI_UINT32, count * GW_BUCKETS))
         return refuse(call, WRONG_RESULTS("uint32[tensors, 22] and uint32[tensors, 128]"));
-    float controls[2];
+    if (controls[1] == 0) return NULL;
     unsigned char *rows = result_data(call, 0), *counts = result_data(call, 1);
     uint32_t saved = gw_environment_enter();
-    memcpy(controls, buffer_at(&call->arguments, 0)->data, sizeof controls);
     for (int64_t i = 0; i < count; i++) {
         struct gw_tensor tensor;
         double row[GW_COLUMNS], wide[GW_BUCKETS] = {0};
         uint32_t narrow[GW_BUCKETS];
         read_tensor(call, i + 1, &tensor);
         gw_measure_one(&tensor, (double)controls[0], row);
-        if (controls[1] != 0) gw_count_one(&tensor, (double)controls[0], wide);
+        if (controls[1] >= 2) gw_count_one(&tensor, (double)controls[0], wide);
         for (int k = 0; k < GW_BUCKETS; k++) narrow[k] = (uint32_t)wide[k];
         memcpy(rows + i * (int64_t)sizeof row, row, sizeof row);
         memcpy(counts + i * (int64_t)sizeof narrow, narrow, sizeof narrow);
@@ -139,16 +151,19 @@ GW_EXPORT ffi_result GwMeasure(struct ffi_call *call)
     return NULL;
 }
 
-/* Arguments: tensors. Result: uint8 [bytes of their samples]. */
+/* Arguments: controls, tensors. Result: uint8 [bytes of their samples]. */
 GW_EXPORT ffi_result GwSample(struct ffi_call *call)
 {
     int64_t bytes;
     if (is_formality(call)) return NULL;
-    if (!check_tensors(call, 0, &bytes)) return refuse(call, WRONG_TYPE);
+    float controls[2];
+    if (!read_controls(call, controls)) return refuse(call, WRONG_CONTROLS);
+    if (!check_tensors(call, 1, &bytes)) return refuse(call, WRONG_TYPE);
     if (!is_buffer(&call->results, 0, FFI_UINT8, bytes))
         return refuse(call, WRONG_RESULTS("uint8[bytes of the samples]"));
+    if (controls[1] == 0) return NULL;
     unsigned char *to = result_data(call, 0);
-    for (int64_t i = 0; i < call->arguments.count; i++) {
+    for (int64_t i = 1; i < call->arguments.count; i++) {
         struct gw_tensor tensor;
         read_tensor(call, i, &tensor);
         gw_sample_one(&tensor, to);
@@ -157,23 +172,27 @@ GW_EXPORT ffi_result GwSample(struct ffi_call *call)
     return NULL;
 }
 
-/* Arguments: uint8 sample, tensors. Result: uint32 [count, 8] (4 float64 each). */
+/* Arguments: controls, uint8 sample, tensors.
+ * Result: uint32 [count, 8] (4 float64 each). */
 GW_EXPORT ffi_result GwMoves(struct ffi_call *call)
 {
-    int64_t count = call->arguments.count - 1, bytes;
+    int64_t count = call->arguments.count - 2, bytes;
     if (is_formality(call)) return NULL;
-    if (!check_tensors(call, 1, &bytes)) return refuse(call, WRONG_TYPE);
-    if (!is_buffer(&call->arguments, 0, FFI_UINT8, bytes))
-        return refuse(call, WRONG_FIRST("uint8, the sample of the same tensors"));
+    float controls[2];
+    if (!read_controls(call, controls)) return refuse(call, WRONG_CONTROLS);
+    if (!check_tensors(call, 2, &bytes)) return refuse(call, WRONG_TYPE);
+    if (!is_buffer(&call->arguments, 1, FFI_UINT8, bytes))
+        return refuse(call, WRONG_SAMPLE);
     if (!is_buffer(&call->results, 0, FFI_UINT32, count * 2 * GW_MOVES))
         return refuse(call, WRONG_RESULTS("uint32[tensors, 8]"));
-    const unsigned char *sample = buffer_at(&call->arguments, 0)->data;
+    if (controls[1] == 0) return NULL;
+    const unsigned char *sample = buffer_at(&call->arguments, 1)->data;
     unsigned char *rows = result_data(call, 0);
     uint32_t saved = gw_environment_enter();
     for (int64_t i = 0; i < count; i++) {
         struct gw_tensor after;
         double row[GW_MOVES];
-        read_tensor(call, i + 1, &after);
+        read_tensor(call, i + 2, &after);
         gw_moves_one(&after, sample, row);
         memcpy(rows + i * (int64_t)sizeof row, row, sizeof row);
         sample += gw_sample_bytes_one(after.size, after.type);
@@ -182,19 +201,22 @@ GW_EXPORT ffi_result GwMoves(struct ffi_call *call)
     return NULL;
 }
 
-/* Arguments: tensors. Result: uint32 [count, 2] (one float64 each). */
+/* Arguments: controls, tensors. Result: uint32 [count, 2] (one float64 each). */
 GW_EXPORT ffi_result GwNorms(struct ffi_call *call)
 {
-    int64_t bytes;
+    int64_t count = call->arguments.count - 1, bytes;
     if (is_formality(call)) return NULL;
-    if (!check_tensors(call, 0, &bytes)) return refuse(call, WRONG_TYPE);
-    if (!is_buffer(&call->results, 0, FFI_UINT32, call->arguments.count * 2))
+    float controls[2];
+    if (!read_controls(call, controls)) return refuse(call, WRONG_CONTROLS);
+    if (!check_tensors(call, 1, &bytes)) return refuse(call, WRONG_TYPE);
+    if (!is_buffer(&call->results, 0, FFI_UINT32, count * 2))
         return refuse(call, WRONG_RESULTS("uint32[tensors, 2]"));
+    if (controls[1] == 0) return NULL;
     unsigned char *norms = result_data(call, 0);
     uint32_t saved = gw_environment_enter();
-    for (int64_t i = 0; i < call->arguments.count; i++) {
+    for (int64_t i = 0; i < count; i++) {
         struct gw_tensor tensor;
-        read_tensor(call, i, &tensor);
+        read_tensor(call, i + 1, &tensor);
         double norm = gw_norm_one(&tensor);
         memcpy(norms + i * (int64_t)sizeof norm, &norm, sizeof norm);
     }

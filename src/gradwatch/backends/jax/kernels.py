@@ -1,27 +1,30 @@
-"""The reductions of a training step that JAX can do faster than Keras."""
+"""How JAX measures tensors: natively, or with operations of its own."""
 
 from __future__ import annotations
 
+import ctypes
+import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from ...native import TYPES, Layout, address, library
 from .._kernels import BaseKernels
-from .._protocol import Tensor
+from .._protocol import Parts, Tensor
 from .._recompute import recompute
 
+COLUMNS, BUCKETS = 11, 128
+"""Numbers of a row and of a histogram."""
+_HANDLERS = ("GwMeasure", "GwSample", "GwMoves", "GwNorms")
 
-@dataclass(frozen=True)
+
 class JaxKernels(BaseKernels):
-    """The reductions of JAX, whose steps are always compiled by XLA."""
+    """Operations of JAX, whose steps are always compiled by XLA."""
 
-    @property
-    def can_branch(self) -> bool:
-        """False: a branch keeps XLA from updating the weights of the step in place."""
-        return False
+    can_branch = False
 
     def apart(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """Recomputes products that XLA rounds together with the sums they are in."""
@@ -36,18 +39,83 @@ class JaxKernels(BaseKernels):
         bits = jax.lax.bitcast_convert_type(tensor, jnp.int32)
         return ((bits >> 23) & 255) - 127
 
-    def count(self, numbers: Tensor, length: int) -> Tensor:
-        """Returns how often each of 0 … length-1 occurs."""
-        return jnp.bincount(numbers, length=length).astype(jnp.float32)
-
     def take(self, tensor: Tensor, indices: Any) -> Tensor:
-        """Returns the rows at these indices, unchecked."""
+        """Returns the elements at these indices, unchecked."""
         return tensor.at[indices].get(mode="promise_in_bounds")
 
 
-def barrier(tensors: Any) -> Any:
-    """Returns the same tensors; users of any of them wait for all of them."""
-    return jax.lax.optimization_barrier(tensors)  # type: ignore[no-untyped-call]
+class JaxSweep:
+    """Measures tensors with calls from inside the compiled step; see `Sweep`.
+
+    A call gets the detail as a number and does nothing in a step that is not recorded:
+    one compiled step serves all of them. JAX has no float64, so a result is the bits of
+    one, as pairs of uint32.
+    """
+
+    gated = True
+
+    @classmethod
+    def or_none(cls) -> JaxSweep | None:
+        """Returns a new one; None where it cannot be used, or tensors are not here."""
+        if jax.default_backend() != "cpu" or library() is None:
+            return None
+        _register()
+        return cls()
+
+    def measure(
+        self, tensors: Sequence[Tensor], detail: Any, scale: Tensor | None = None
+    ) -> Parts:
+        """Returns rows and counts."""
+        count = len(tensors)
+        results = (_bits(count, 2 * COLUMNS), _bits(count, BUCKETS))
+        rows, counts = _call("GwMeasure", results, detail, tensors, scale=scale)
+        return {"rows": rows, "counts": counts}
+
+    def sample(self, tensors: Sequence[Tensor], detail: Any) -> Tensor:
+        """Returns copies of blocks of the tensors, as bytes."""
+        tensors = [_readable(tensor) for tensor in tensors]
+        layout = Layout([(tensor.size, str(tensor.dtype)) for tensor in tensors])
+        result = jax.ShapeDtypeStruct((layout.sample_bytes,), jnp.uint8)  # type: ignore[no-untyped-call]
+        return _call("GwSample", result, detail, tensors)
+
+    def moves(self, sample: Tensor, tensors: Sequence[Tensor], detail: Any) -> Tensor:
+        """Returns norms and their standard errors."""
+        return _call("GwMoves", _bits(len(tensors), 8), detail, [sample, *tensors])
+
+    def norms(self, tensors: Sequence[Tensor], detail: Any) -> Tensor:
+        """Returns the norm of each tensor."""
+        return _call("GwNorms", _bits(len(tensors), 2), detail, tensors)
+
+
+@functools.cache
+def _register() -> None:
+    """Makes the handlers known to XLA, once."""
+    for name in _HANDLERS:
+        function = ctypes.CFUNCTYPE(ctypes.c_void_p)(address(name))
+        capsule = jax.ffi.pycapsule(function)  # type: ignore[no-untyped-call]
+        jax.ffi.register_ffi_target(name, capsule, platform="cpu")
+
+
+def _bits(count: int, width: int) -> Any:
+    return jax.ShapeDtypeStruct((count, width), jnp.uint32)  # type: ignore[no-untyped-call]
+
+
+def _call(
+    name: str,
+    results: Any,
+    detail: Any,
+    tensors: Sequence[Tensor],
+    scale: Tensor | None = None,
+) -> Any:
+    scale = 1.0 if scale is None else scale
+    controls = jnp.stack([jnp.asarray(n, jnp.float32) for n in (scale, detail)])
+    call: Any = jax.ffi.ffi_call(name, results)
+    return call(controls, *map(_readable, tensors))
+
+
+def _readable(tensor: Tensor) -> Tensor:
+    known = str(tensor.dtype) in (*TYPES, "uint8")
+    return tensor if known else tensor.astype(np.float32)
 
 
 # what XLA rounds together -------------------------------------------------------------
@@ -71,7 +139,7 @@ _HEAVY = frozenset(
 """Primitives that are not computed twice."""
 
 
-def is_rounded_alone(tensor: Tensor) -> bool:
+def _is_rounded_alone(tensor: Tensor) -> bool:
     """Returns whether a tensor is rounded by itself, whatever reads it."""
     return _factors(tensor) is None
 
@@ -82,7 +150,7 @@ def _factors(tensor: Tensor) -> Sequence[Tensor] | None:
         return None
     inputs: Sequence[Tensor] = equation.in_tracers
     name = equation.primitive.name
-    if name in _PRODUCTS or (name in _THROUGH and not is_rounded_alone(inputs[0])):
+    if name in _PRODUCTS or (name in _THROUGH and not _is_rounded_alone(inputs[0])):
         return inputs
     if name in _CALLS and _ends_in_product(equation.params["jaxpr"].jaxpr):
         return inputs
@@ -119,4 +187,6 @@ def _remake(tensor: Tensor, inputs: list[Tensor]) -> Tensor:
 
 
 def _hidden(tensor: Tensor) -> Tensor:
-    return barrier(tensor) if isinstance(tensor, jax.core.Tracer) else tensor
+    if not isinstance(tensor, jax.core.Tracer):
+        return tensor
+    return jax.lax.optimization_barrier(tensor)  # type: ignore[no-untyped-call]

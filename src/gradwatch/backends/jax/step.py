@@ -6,9 +6,11 @@ What happens in which order, all in the thread that trains:
    Python runs once, inside `model.train_step` and `optimizer.stateless_apply`.
 2. The step is a pure function. What it sends is returned beside its logs (`JaxStream`),
    and taken off again before Keras sees them. Nothing is added to any state.
-3. How much is recorded is part of the type of the batch (`DetailedBatch`): JAX compiles
-   one step per detail, and that of steps which are not recorded is the unwatched one.
-4. JAX returns before a step is done. Only `wait` and `take` wait for it.
+3. How much is recorded comes with the batch (`DetailedBatch`). The native sweep is told
+   when it is called, so that one compiled step serves all. Without it the detail is
+   part of the type of the batch: JAX compiles one step per detail, and that of steps
+   which are not recorded is the unwatched one.
+4. JAX returns before a step is done. Only `take` waits for it.
 
 A custom loop (`JaxLoopStream`) may be compiled by the user's own `jax.jit`: there the
 only way to the host is a call from inside the compiled step.
@@ -16,8 +18,9 @@ only way to the host is a call from inside the compiled step.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,11 +32,11 @@ from numpy.typing import NDArray
 
 from ..._keras import MAKE_FUNCTION, jax_step
 from ..._shadow import Shadows
-from .._common import best_of, fresh_train_function
+from .._common import fresh_train_function
 from .._probe import BaseProbe
 from .._protocol import Leaf, LoopHost, Parts, Tensor, WatchedStep
-from .._streams import LoopStream, Made, Read, Stream
-from .kernels import JaxKernels, barrier, is_rounded_alone
+from .._streams import LoopStream, Stream, Tie
+from .kernels import JaxKernels, JaxSweep
 from .passes import level
 
 
@@ -41,16 +44,15 @@ class JaxWatchedStep(WatchedStep):
     """Streams numbers out of a training step of JAX."""
 
     STATELESS = True
-    kernels = JaxKernels()
 
     def stream(self, model: Any) -> JaxStream:
         """Returns the way out of the steps of `fit`."""
-        del model
-        return JaxStream(self.kernels)
+        compiled = model.jit_compile and not model.run_eagerly
+        return JaxStream(JaxKernels(), JaxSweep.or_none(), compiled=compiled)
 
     def loop_stream(self, host: LoopHost) -> JaxLoopStream:
         """Returns the way out of a custom loop, eager or compiled."""
-        return JaxLoopStream(self.kernels, host)
+        return JaxLoopStream(JaxKernels(), JaxSweep.or_none(), host)
 
     def probe(self) -> JaxProbe:
         """Returns a recorder of activations and their gradients."""
@@ -59,11 +61,6 @@ class JaxWatchedStep(WatchedStep):
     def is_tensor(self, value: object) -> bool:
         """Returns whether this is a dense tensor."""
         return isinstance(value, jax.Array)
-
-    def seconds(self, function: Callable[..., Any], tensors: Sequence[Tensor]) -> float:
-        """Returns the seconds that a function of these tensors takes, compiled."""
-        compiled = jax.jit(function)
-        return best_of(lambda: jax.block_until_ready(compiled(list(tensors))))  # type: ignore[no-untyped-call]
 
     def rebuild(
         self,
@@ -105,18 +102,24 @@ class JaxWatchedStep(WatchedStep):
 
 
 @functools.partial(
-    jax.tree_util.register_dataclass, data_fields=["data"], meta_fields=["detail"]
+    jax.tree_util.register_dataclass,
+    data_fields=["data", "wanted"],
+    meta_fields=["detail"],
 )
 @dataclass(frozen=True)
 class DetailedBatch:
     """A batch, and how much of its step is recorded.
 
-    The latter is no array but part of the type: for each detail JAX compiles a step of
-    its own. A branch inside one step would keep XLA from updating weights in place.
+    Attributes:
+        data: The batch.
+        wanted: The detail as an argument of the compiled step; None if it is not.
+        detail: The detail as a part of the type: for each JAX compiles a step of its
+            own. A branch inside one step would keep XLA from updating weights in place.
     """
 
     data: Any
-    detail: int
+    wanted: Any
+    detail: int | None
 
 
 class _Arrays(Stream):
@@ -127,74 +130,87 @@ class _Arrays(Stream):
         self._level: Any = None
         """The trace of the step; None outside of it."""
 
-    def snapshot(self, key: str, due: Any, values: Sequence[Tensor]) -> list[Tensor]:
-        """Returns the values: they stay as they are."""
-        del key, due
-        return list(values)
+    @contextlib.contextmanager
+    def ordered(self, sample: Any) -> Iterator[Tie | None]:
+        """Makes scalars depend on the sample: XLA knows no other order.
+
+        No byte is larger than 255, but XLA does not know that.
+        """
+        if self.native is None or not sample.size:
+            yield None
+            return
+        always = sample[0].astype(jnp.int32) < 256
+        yield lambda scalar: jnp.where(always, scalar, jnp.zeros_like(scalar))
+
+    def branch(self, due: Any, make: Callable[[], Any]) -> Any:
+        """Branches on a tensor; a bool is True."""
+        if not isinstance(due, jax.Array):
+            return make()
+        nothing = jax.tree.map(
+            lambda part: jnp.zeros(part.shape, part.dtype), jax.eval_shape(make)
+        )
+        return jax.lax.cond(due, make, lambda: nothing)
 
     def emit(self, key: str, due: Any, measure: Callable[[], Parts]) -> None:
         """Sends what `measure` gives, if the step is due; else it is not computed."""
         if level() != self._level:
             return  # inside a loop or a branch of the user's own: cannot get out
-        if not isinstance(due, jax.Array):
-            super().emit(key, due, measure)
-            return
-        shapes = jax.eval_shape(measure)
-        self._sent[key] = jax.lax.cond(
-            due,
-            measure,
-            lambda: {n: jnp.zeros(s.shape, s.dtype) for n, s in shapes.items()},
-        )
-
-    def read_early(
-        self, due: Any, tensor: Tensor, read: Read
-    ) -> tuple[Tensor, Made | None]:
-        """Reads a tensor, and lets its users wait for that.
-
-        Otherwise XLA would keep all gradients of the model until the last of them is
-        read, in memory that is fresh at every step.
-        """
-        if due is not True:  # a branch, which would have to keep it as well
-            return tensor, None
-        made = read(tensor)
-        if is_rounded_alone(tensor):
-            tensor, made = barrier((tensor, made))
-        return tensor, lambda: made
+        if due is not False:
+            gated = self.native is not None
+            self._sent[key] = measure() if gated else self.branch(due, measure)
 
     def array(self, tensor: Tensor) -> NDArray[Any]:
         """Returns the value of a tensor, when it is there."""
         return np.asarray(tensor)
 
-    def wait(self, logs: Any) -> None:
-        """Returns when the steps that gave these logs are done."""
-        jax.block_until_ready(logs)  # type: ignore[no-untyped-call]
+    def arrays(self, parts: Parts) -> dict[str, NDArray[Any]]:
+        """Returns arrays; pairs of uint32 are the bits of float64."""
+        arrays = super().arrays(parts)
+        for name, array in arrays.items():
+            if array.dtype == np.uint32 and name != "counts":
+                wide = array.view(np.float64)
+                arrays[name] = wide[:, 0] if wide.shape[1] == 1 else wide
+        return arrays
 
 
 class JaxStream(_Arrays):
-    """Returns what a step of `fit` sends as further results of it."""
+    """Returns what a step of `fit` sends as further results of it.
 
-    _traced = 0
-    """Detail of the step that is being traced."""
+    Args:
+        compiled: Whether Keras compiles the step.
+    """
 
-    def due(self, detail: int) -> bool:
-        """Returns whether this much is recorded; known while the step is traced."""
-        return self._traced >= detail
+    def __init__(self, *args: Any, compiled: bool) -> None:
+        super().__init__(*args)
+        self._gated = compiled and self.native is not None
+        self._wanted: Any = 0
+        """Detail of the step that is being traced."""
+
+    @property
+    def wanted(self) -> Any:
+        """Detail of the step: a tensor where it is an argument of it."""
+        return self._wanted
 
     def step(self, train_step: Callable[..., Any], state: Any, batch: Any) -> Any:
         """Traces one training step, which returns what it sends beside its logs."""
         if not isinstance(batch, DetailedBatch):  # a train function of the user's own
             return train_step(state, batch)
-        self._traced, self._level, self._sent = batch.detail, level(), {}
+        self._wanted = batch.wanted if batch.detail is None else batch.detail
+        self._level, self._sent = level(), {}
         try:
             logs, state = train_step(state, batch.data)
             return (logs, self._sent), state
         finally:
-            self._traced, self._level, self._sent = 0, None, {}
+            self._wanted, self._level, self._sent = 0, None, {}
 
     def run(self, step: Callable[..., Any], state: Any, data: Any) -> Any:
         """Runs a compiled step on a batch, and keeps what it sent; on the host."""
-        (logs, sent), state = step(state, DetailedBatch(data, self.detail))
-        self.finish(sent)
+        detail = self.detail
+        batch = DetailedBatch(data, None, detail)
+        if self._gated:
+            batch = DetailedBatch(data, np.int32(detail), None)
+        (logs, sent), state = step(state, batch)
+        self.finish(sent if detail else {})
         return logs, state
 
 
@@ -221,9 +237,10 @@ class JaxLoopStream(LoopStream, _Arrays):
             shape = jax.ShapeDtypeStruct((), jnp.int32)  # type: ignore[no-untyped-call]
             self._asked = iterations, io_callback(self._answer, shape, iterations)
 
-    def due(self, detail: int) -> Any:
-        """Returns whether this much is recorded: a bool if eager, else a tensor."""
-        return super().due(detail) if self._asked is None else self._asked[1] >= detail
+    @property
+    def wanted(self) -> Any:
+        """Detail of the step: a number if it is eager, else a tensor."""
+        return super().wanted if self._asked is None else self._asked[1]
 
     def applied(self) -> None:
         """Ends the step."""

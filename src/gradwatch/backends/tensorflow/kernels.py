@@ -1,11 +1,12 @@
-"""The reductions of a training step that TensorFlow can do faster than Keras."""
+"""How TensorFlow measures tensors: natively, or with operations of its own."""
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -13,99 +14,49 @@ from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 from tensorflow.python.framework import ops as tf_ops
 from tensorflow.python.ops import control_flow_util
 
+from ...native import TYPES, Layout, address, library
 from .._kernels import BaseKernels
-from .._protocol import Tensor
+from .._protocol import Parts, Tensor
 from .._recompute import recompute
 
+COLUMNS, BUCKETS = 11, 128
+"""Numbers of a row and of a histogram."""
 _TILE = (32, 128)
 """Rows and elements that XLA reduces in one loop with the operation that made them."""
 
 
-@dataclass(frozen=True)
 class TFKernels(BaseKernels):
-    """The reductions of TensorFlow.
+    """Operations of TensorFlow.
 
-    Attributes:
-        xla: True if XLA compiles the step.
+    Args:
+        xla: Whether XLA compiles the step, which with a branch would not update the
+            weights in place.
     """
 
-    xla: bool = False
-
-    @property
-    def can_branch(self) -> bool:
-        """True without XLA, which would not update the weights of the step in place."""
-        return not self.xla
+    def __init__(self, xla: bool = False) -> None:
+        self._xla = xla
+        self.can_branch = not xla
 
     def apart(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """Recomputes products that XLA rounds together with the sums they are in."""
-        if not self.xla:
+        if not self._xla:
             return list(tensors)
         return recompute(tensors, _factors, _remake, _hidden)
 
-    def total(self, tensor: Tensor) -> Tensor:
-        """Returns the sum; XLA does not write to memory what is only summed."""
-        if self.xla:
-            return _in_tiles(tensor, tf.reduce_sum)[0]
-        return tf.reduce_sum(tensor)
-
     def sum_of_squares(self, tensor: Tensor) -> Tensor:
         """Sweeps once; squaring first would write the squares to memory."""
-        if self.xla:
-            return self.total(tf.square(tensor))
+        if self._xla:
+            return _in_tiles(tf.square(tensor))
         return 2 * tf.nn.l2_loss(tensor)
-
-    def sums(self, tensor: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Sweeps four times; the last three find the tensor in the cache."""
-        reductions = (tf.reduce_min, tf.reduce_max, tf.reduce_sum)
-        if self.xla:
-            low, high, total = _in_tiles(tensor, *reductions)
-            return low, high, total, self.sum_of_squares(tensor)
-        sweeps = [functools.partial(reduce, tensor) for reduce in reductions]
-        low, high, total, squares = self.in_turn(
-            [*sweeps, functools.partial(self.sum_of_squares, tensor)]
-        )
-        return low, high, total, squares
 
     def exponents(self, tensor: Tensor) -> Tensor:
         """Returns the exponents, from the bits."""
         bits = tf.bitcast(tensor, tf.int32)
         return (tf.bitwise.right_shift(bits, 23) & 255) - 127
 
-    def count(self, numbers: Tensor, length: int) -> Tensor:
-        """Counts by the raw operation: `tf.math.bincount` does not compile with XLA."""
-        counts = tf.raw_ops.DenseBincount(
-            input=numbers, size=length, weights=tf.zeros((0,), tf.int32)
-        )
-        return tf.cast(counts, tf.float32)
-
     def take(self, tensor: Tensor, indices: Any) -> Tensor:
         """Gathers; Keras would first look for indices counted from the end."""
         return tf.gather(tensor, indices)
-
-    def in_turn(self, makers: Sequence[Callable[[], Any]]) -> list[Any]:
-        """Runs one after the other: what each reads again is still in the cache."""
-        made: list[Any] = []
-        for make in makers:
-            with tf.control_dependencies(tf.nest.flatten(made[-1]) if made else []):
-                made.append(make())
-        return made
-
-    def shared(self, function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
-        """Traces a function of vectors once for all lengths, and calls the trace."""
-        flat = [tf.reshape(tensor, (-1,)) for tensor in tensors]
-        plain = all(tensor.dtype == tf.float32 for tensor in flat)
-        if tf.executing_eagerly() or not plain or self.xla:
-            return function(*flat)
-        return _traced(function, len(flat))(*flat)
-
-    def of_each(
-        self, function: Callable[..., Tensor], *tensors: Sequence[Tensor]
-    ) -> Tensor:
-        """Goes one by one, with calls of one function that is traced once."""
-        alone = _alone(function)
-        rows = zip(*tensors, strict=True)
-        makers = [functools.partial(self.shared, alone, *row) for row in rows]
-        return tf.concat(self.in_turn(makers), 0)
 
     def dense(self, gradient: Tensor, shape: tuple[int, ...]) -> Tensor:
         """Adds up repeated rows of a sparse gradient, whose shape is often unknown."""
@@ -122,18 +73,173 @@ def in_xla() -> bool:
     return bool(control_flow_util.GraphOrParentsInXlaContext(graph))
 
 
-def after(tensor: Tensor, numbers: Tensor) -> Tensor:
-    """Returns the same tensor bit for bit, which XLA computes after the numbers.
+def _in_tiles(tensor: Tensor) -> Tensor:
+    """Adds up a tensor in two stages.
 
-    Saves memory: without it, XLA keeps every gradient until the last one is read. A
-    barrier is gone when XLA decides on the order of operations; this is arithmetic.
+    For a long reduction XLA first writes all elements to memory, and into that of
+    another step: four times as slow. The barrier keeps it from merging the stages.
     """
-    if tensor.dtype != tf.float32:
-        return gen_xla_ops.xla_optimization_barrier([tensor, numbers])[0]
-    bits = tf.bitcast(tf.reduce_sum(numbers), tf.int32)
-    nothing = tf.bitwise.bitwise_xor(bits, bits)
-    same = tf.bitwise.bitwise_xor(tf.bitcast(tensor, tf.int32), nothing)
-    return tf.bitcast(same, tf.float32)
+    flat = tf.reshape(tensor, (-1,))
+    size = flat.shape[0]
+    whole = 0 if size is None else size - size % math.prod(_TILE)
+    if not whole:
+        return tf.reduce_sum(flat)
+    tiles = tf.reshape(flat[:whole], (-1, *_TILE))
+    parts = tf.concat(
+        [
+            tf.reshape(tf.reduce_sum(tiles, axis=1), (-1,)),
+            tf.reduce_sum(flat[whole:])[None],
+        ],
+        0,
+    )
+    return tf.reduce_sum(gen_xla_ops.xla_optimization_barrier([parts])[0])
+
+
+# the native sweep ---------------------------------------------------------------------
+
+
+class TFSweep:
+    """Measures tensors with XLA custom calls; see `Sweep`.
+
+    In a step that XLA compiles they are part of it, and get a table of tensors whose
+    length is 0 where nothing is recorded. In other steps they are in a small function
+    that XLA compiles by itself: it runs without Python and without its lock.
+
+    Args:
+        xla: Whether XLA compiles the step.
+    """
+
+    def __init__(self, xla: bool) -> None:
+        self.gated = xla
+        self._compiled: dict[tuple[Any, ...], Any] = {}
+
+    @classmethod
+    def or_none(cls, xla: bool) -> TFSweep | None:
+        """Returns a new one; None where it cannot be used, or tensors are not here."""
+        elsewhere = tf.config.list_logical_devices("GPU")
+        usable = library() is not None and not elsewhere and _registered()
+        return cls(xla) if usable else None
+
+    def measure(
+        self, tensors: Sequence[Tensor], detail: Any, scale: Tensor | None = None
+    ) -> Parts:
+        """Returns rows and counts."""
+        controls = [1.0 if scale is None else scale, detail >= 2]
+        wide = [tf.cast(control, tf.float64) for control in controls]
+        width = COLUMNS + BUCKETS
+        rows = self._call(
+            "gw_xla_measure", (len(tensors), width), tensors, detail, tf.stack(wide)
+        )
+        counts = tf.cast(rows[:, COLUMNS:], tf.float32)
+        return {"rows": rows[:, :COLUMNS], "counts": counts}
+
+    def sample(self, tensors: Sequence[Tensor], detail: Any) -> Tensor:
+        """Returns copies of blocks of the tensors, as bytes."""
+        tensors = [_readable(tensor) for tensor in tensors]
+        layout = Layout([(_size(tensor), tensor.dtype.name) for tensor in tensors])
+        return self._call("gw_xla_sample", (layout.sample_bytes,), tensors, detail)
+
+    def moves(self, sample: Tensor, tensors: Sequence[Tensor], detail: Any) -> Tensor:
+        """Returns norms and their standard errors."""
+        return self._call("gw_xla_moves", (len(tensors), 4), tensors, detail, sample)
+
+    def norms(self, tensors: Sequence[Tensor], detail: Any) -> Tensor:
+        """Returns the norm of each tensor."""
+        return self._call("gw_xla_norms", (len(tensors),), tensors, detail)
+
+    def _call(
+        self,
+        target: str,
+        shape: tuple[int, ...],
+        tensors: Sequence[Tensor],
+        detail: Any,
+        *others: Tensor,
+    ) -> Tensor:
+        tensors = [_readable(tensor) for tensor in tensors]
+        sizes = [_size(tensor) for tensor in tensors]
+        table = tf.stack(
+            [
+                tf.cast(number, tf.int64)
+                for number in (len(tensors), *sizes, *map(_type, tensors))
+            ]
+        )
+        if self.gated:
+            table *= tf.cast(detail > 0, tf.int64)
+        arguments = [table, *others, *tensors]
+        if self.gated:
+            return _custom_call(target, shape, *arguments)
+        key = (target, shape)
+        if key not in self._compiled:
+            self._compiled[key] = tf.function(
+                functools.partial(_custom_call, target, shape),
+                jit_compile=True,
+                autograph=False,
+            )
+        return self._compiled[key](*arguments)
+
+
+def _custom_call(target: str, shape: tuple[int, ...], *arguments: Tensor) -> Tensor:
+    dtype = tf.uint8 if target == "gw_xla_sample" else tf.float64
+    return gen_xla_ops.xla_custom_call(
+        args=arguments, target_name=target, backend_config="", dtype=dtype, shape=shape
+    )
+
+
+def _size(tensor: Tensor) -> Any:
+    size = tensor.shape.num_elements()
+    return tf.size(tensor, tf.int64) if size is None else size
+
+
+def _type(tensor: Tensor) -> int:
+    return TYPES[tensor.dtype.name]
+
+
+def _readable(tensor: Tensor) -> Tensor:
+    tensor = tf.convert_to_tensor(tensor)
+    return tensor if tensor.dtype.name in TYPES else tf.cast(tensor, tf.float32)
+
+
+# A C++ function of TensorFlow's own library, which is exported but not documented:
+# xla::CustomCallTargetRegistry::Register(name, function, platform), and the registry.
+_REGISTRY = "_ZN3xla24CustomCallTargetRegistry6GlobalEv"
+_REGISTER = (
+    "_ZN3xla24CustomCallTargetRegistry8RegisterERKNSt7__cxx1112basic_stringIcSt11"
+    "char_traitsIcESaIcEEEPvS8_"
+)
+_TARGETS = ("gw_xla_measure", "gw_xla_sample", "gw_xla_moves", "gw_xla_norms")
+
+
+class _String(ctypes.Structure):
+    """A `std::string` of libstdc++, as it lies in memory."""
+
+    _fields_ = (
+        ("pointer", ctypes.c_void_p),
+        ("size", ctypes.c_size_t),
+        ("buffer", ctypes.c_char * 16),
+    )
+
+    def __init__(self, text: str) -> None:
+        self.text = ctypes.create_string_buffer(text.encode())
+        super().__init__(ctypes.addressof(self.text), len(text))
+
+
+@functools.cache
+def _registered() -> bool:
+    """Makes the native sweep known to XLA, once; False if this TensorFlow cannot."""
+    try:
+        [path, *_] = Path(tf.__file__).parent.glob("libtensorflow_cc.so*")
+        framework = ctypes.CDLL(str(path))
+        registry, register = (getattr(framework, n) for n in (_REGISTRY, _REGISTER))
+    except (ValueError, OSError, AttributeError):
+        return False
+    registry.restype = ctypes.c_void_p
+    register.argtypes = [ctypes.c_void_p] * 4
+    register.restype = None
+    platform = _String("Host")
+    for target in _TARGETS:
+        name, function = _String(target), ctypes.c_void_p(address(target))
+        register(registry(), ctypes.byref(name), function, ctypes.byref(platform))
+    return True
 
 
 # what XLA rounds together -------------------------------------------------------------
@@ -157,7 +263,7 @@ _THROUGH = frozenset(
 """Operations that a product passes through without being rounded."""
 
 
-def is_rounded_alone(tensor: Tensor) -> bool:
+def _is_rounded_alone(tensor: Tensor) -> bool:
     """Returns whether a tensor is rounded by itself, whatever reads it."""
     return _factors(tensor) is None
 
@@ -168,7 +274,7 @@ def _factors(tensor: Tensor) -> Sequence[Tensor] | None:
     if operation.type in _SAME:
         inputs = [inputs[tensor.value_index]]
     through = operation.type in _SAME or operation.type in _THROUGH
-    if operation.type in _PRODUCTS or (through and not is_rounded_alone(inputs[0])):
+    if operation.type in _PRODUCTS or (through and not _is_rounded_alone(inputs[0])):
         return inputs
     return None
 
@@ -195,39 +301,3 @@ def _hidden(tensor: Tensor) -> Tensor:
     if tensor.op.type == "Const":
         return tensor
     return gen_xla_ops.xla_optimization_barrier([tensor])[0]
-
-
-# reductions ---------------------------------------------------------------------------
-
-
-def _in_tiles(tensor: Tensor, *reductions: Callable[..., Tensor]) -> list[Tensor]:
-    """Reduces a tensor in two stages.
-
-    For a long reduction XLA first writes all elements to memory, and into that of
-    another step: four times as slow. The barrier keeps it from merging the stages.
-    """
-    flat = tf.reshape(tensor, (-1,))
-    size = flat.shape[0]
-    whole = 0 if size is None else size - size % math.prod(_TILE)
-    if not whole:
-        return [reduce(flat) for reduce in reductions]
-    tiles = tf.reshape(flat[:whole], (-1, *_TILE))
-    parts = [tf.reshape(reduce(tiles, axis=1), (-1,)) for reduce in reductions]
-    if whole < size:
-        parts = [
-            tf.concat([part, reduce(flat[whole:])[None]], 0)
-            for part, reduce in zip(parts, reductions, strict=True)
-        ]
-    stages = gen_xla_ops.xla_optimization_barrier(parts)
-    return [reduce(part) for part, reduce in zip(stages, reductions, strict=True)]
-
-
-@functools.cache
-def _alone(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    return lambda *tensors: function(*([tensor] for tensor in tensors))
-
-
-@functools.cache
-def _traced(function: Callable[..., Tensor], arguments: int) -> Any:
-    signature = [tf.TensorSpec((None,), tf.float32)] * arguments
-    return tf.function(function, autograph=False, input_signature=signature)

@@ -9,11 +9,11 @@ What happens in which order, all in the thread that trains unless said otherwise
 3. The step runs. Its numbers leave it in one of three ways:
 
    * eager steps (`EagerStream`) just keep them;
-   * without XLA (`GraphStream`) the graph branches on whether the step is due, and
-     writes into variables;
-   * with XLA (`XLAStream`) a branch would keep the weights from being updated in place,
-     and change how products are rounded. So there is one graph per detail, and numbers
-     are further results of the step.
+   * compiled steps (`GraphStream`) write into variables. Without XLA the graph branches
+     on whether the step is due; with XLA a branch would keep the weights from being
+     updated in place, so the native sweep itself is told;
+   * with XLA but without the native sweep (`XLAStream`) there is one graph per detail,
+     and numbers are further results of the step.
 4. After the execution the host takes what was sent.
 
 A custom loop (`TFLoopStream`) does not announce its steps: see there.
@@ -25,7 +25,7 @@ import contextlib
 import itertools
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,11 +38,11 @@ from tensorflow.python.framework.auto_control_deps_utils import (
 from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 
 from ..._keras import logits_of
-from .._common import best_of, fresh_train_function
+from .._common import fresh_train_function
 from .._probe import BaseProbe
 from .._protocol import Leaf, LoopHost, Parts, Taken, Tensor, WatchedStep
-from .._streams import LoopStream, Made, Read, Stream
-from .kernels import TFKernels, after, in_xla, is_rounded_alone
+from .._streams import LoopStream, Stream, Tie
+from .kernels import TFKernels, TFSweep, in_xla
 
 Keep = Callable[[Any], None]
 
@@ -51,18 +51,17 @@ class TFWatchedStep(WatchedStep):
     """Streams numbers out of a training step of TensorFlow."""
 
     KEEPS_TRACES = True
-    LISTENS = True
     # The step itself fetches the batch: the end of the data is TensorFlow's own error.
     END_OF_DATA = (StopIteration, tf.errors.OutOfRangeError)
-    kernels = TFKernels()
 
     def stream(self, model: Any) -> Stream:
         """Returns the stream that fits how the model was compiled."""
+        native = TFSweep.or_none(xla=bool(model.jit_compile))
         if model.run_eagerly or tf.config.functions_run_eagerly():
-            return EagerStream(TFKernels())
-        if model.jit_compile:
+            return EagerStream(TFKernels(), TFSweep.or_none(xla=False))
+        if model.jit_compile and native is None:
             return XLAStream(int(model.steps_per_execution))
-        return GraphStream(int(model.steps_per_execution))
+        return GraphStream(native, int(model.steps_per_execution))
 
     def loop_stream(self, host: LoopHost) -> TFLoopStream:
         """Returns a stream for eager, compiled and XLA steps of a custom loop."""
@@ -75,12 +74,6 @@ class TFWatchedStep(WatchedStep):
     def is_tensor(self, value: object) -> bool:
         """Returns whether this is a dense tensor of known shape."""
         return isinstance(value, tf.Tensor) and value.shape.is_fully_defined()
-
-    def seconds(self, function: Callable[..., Any], tensors: Sequence[Tensor]) -> float:
-        """Returns the seconds that a function of these tensors takes, compiled."""
-        compiled = tf.function(function, autograph=False)
-        given = [tf.convert_to_tensor(tensor) for tensor in tensors]
-        return best_of(lambda: tf.nest.map_structure(_array, compiled(given)))
 
     def rebuild(
         self,
@@ -199,18 +192,9 @@ def _one_of_several(model: Any, stream: XLAStream, keep: Keep | None) -> Any:
 class EagerStream(Stream):
     """Keeps what eager steps send until it is taken."""
 
-    def snapshot(self, key: str, due: Any, values: Sequence[Tensor]) -> list[Tensor]:
-        """Returns the values as they are now; only steps that are due ask."""
-        del key, due
-        return [tf.identity(value) for value in values]
-
     def array(self, tensor: Tensor) -> NDArray[Any]:
         """Returns the value of a tensor."""
         return _array(tensor)
-
-    def wait(self, logs: Any) -> None:
-        """Does nothing: TensorFlow returns when the step is done."""
-        del logs
 
 
 class XLAStream(EagerStream):
@@ -221,29 +205,16 @@ class XLAStream(EagerStream):
     """
 
     def __init__(self, slots: int) -> None:
-        super().__init__(TFKernels(xla=True))
+        super().__init__(TFKernels(xla=True), None)
         self.traced = 0
         """Detail of the function that runs, and is traced if it is new."""
         # An execution of several steps ends early at the end of the data.
         self._count = variable(np.zeros((), np.int32)) if slots > 1 else None
 
-    def due(self, detail: int) -> bool:
-        """Returns whether this much is recorded; known while the step is traced."""
-        return self.traced >= detail
-
-    def read_early(
-        self, due: Any, tensor: Tensor, read: Read
-    ) -> tuple[Tensor, Made | None]:
-        """Reads a tensor, and lets its users wait for that.
-
-        XLA would keep all gradients until the last of them is read, in memory that is
-        fresh at every step.
-        """
-        del due  # only steps that are due ask
-        made = list(read(tensor))
-        if is_rounded_alone(tensor):
-            tensor = after(tensor, made[0])
-        return tensor, lambda: made
+    @property
+    def wanted(self) -> int:
+        """Detail of the step; known while it is traced."""
+        return self.traced
 
     def step(self, train_step: Callable[..., Any], *args: Any) -> Any:
         """Traces one training step, which returns what it sends beside its logs."""
@@ -270,44 +241,41 @@ class XLAStream(EagerStream):
 
 
 class _Branching(EagerStream):
-    """Steps of a graph that branches on whether it is due."""
+    """Steps of a graph, of which only those that are due are recorded."""
 
-    def snapshot(self, key: str, due: Any, values: Sequence[Tensor]) -> list[Tensor]:
-        """Copies the values if the step is due; else memory that is never read."""
-        if due is True:
-            return super().snapshot(key, due, values)
-        kept = tf.cond(
-            due,
-            lambda: [tf.identity(value) for value in values],
-            # Not empty: under XLA both branches must have one shape.
-            lambda: [tf.raw_ops.Empty(shape=v.shape, dtype=v.dtype) for v in values],
-        )
-        return list(tf.nest.flatten(kept))
-
-    def read_early(
-        self, due: Any, tensor: Tensor, read: Read
-    ) -> tuple[Tensor, Made | None]:
-        """Reads a tensor if the step is due, and lets its users wait for that.
-
-        They find it in the cache then, and it is free again as early as in a step that
-        is not watched.
-        """
-        if due is True:
-            made = list(read(tensor))
-            return tensor, lambda: made
-        if in_xla():  # whose branches have to keep what they read
-            return tensor, None
+    def branch(self, due: Any, make: Callable[[], Any]) -> Any:
+        """Branches on a tensor; a bool is True."""
+        if isinstance(due, bool):
+            return make()
         shapes: list[Any] = []
 
-        def now() -> list[Tensor]:
-            made = list(read(tensor))
-            shapes[:] = [part.shape for part in made]
+        def now() -> Any:
+            made = make()
+            shapes.append(made)
             return made
 
-        parts = tf.cond(due, now, lambda: [tf.zeros(shape) for shape in shapes])
-        with tf.control_dependencies(parts):
-            tensor = tf.identity(tensor)
-        return tensor, lambda: parts
+        def nothing() -> Any:
+            # Traced second. Zeros, not empty: both branches must have one shape.
+            return tf.nest.map_structure(
+                lambda part: tf.zeros(part.shape, part.dtype), shapes[0]
+            )
+
+        return tf.cond(due, now, nothing)
+
+    @contextlib.contextmanager
+    def ordered(self, sample: Any) -> Iterator[Tie | None]:
+        """Lets the update wait for the sample.
+
+        XLA knows no order but that of data: there, scalars are made to depend on the
+        sample. No byte is larger than 255, but XLA does not know that.
+        """
+        gated = self.native is not None and self.native.gated
+        if not gated or not sample.shape[0]:
+            with tf.control_dependencies(tf.nest.flatten(sample)):
+                yield None
+            return
+        always = tf.cast(sample[0], tf.int32) < 256
+        yield lambda scalar: tf.where(always, scalar, tf.zeros_like(scalar))
 
 
 class GraphStream(_Branching):
@@ -318,11 +286,12 @@ class GraphStream(_Branching):
     nothing of them is saved, counted or reset.
 
     Args:
+        native: The native way to measure inside the step; None where it cannot go.
         slots: Maximum number of steps in one execution.
     """
 
-    def __init__(self, slots: int) -> None:
-        super().__init__(TFKernels())
+    def __init__(self, native: TFSweep | None, slots: int) -> None:
+        super().__init__(TFKernels(native is not None and native.gated), native)
         self.slots = slots
         self._details = variable(np.zeros(slots, np.int32))
         self._slot = variable(np.zeros((), np.int32))
@@ -330,9 +299,10 @@ class GraphStream(_Branching):
 
     # inside the step ------------------------------------------------------------------
 
-    def due(self, detail: int) -> Tensor:
-        """Returns a tensor, which the step branches on."""
-        return tf.gather(tf.convert_to_tensor(self._details), self._index) >= detail
+    @property
+    def wanted(self) -> Tensor:
+        """Detail of the step, as a tensor."""
+        return tf.gather(tf.convert_to_tensor(self._details), self._index)
 
     @property
     def _index(self) -> Any:
@@ -340,7 +310,10 @@ class GraphStream(_Branching):
 
     def emit(self, key: str, due: Any, measure: Callable[[], Parts]) -> None:
         """Writes what `measure` gives, if the step is due."""
-        _if(due, lambda: self._boxes.write(key, self._index, measure()))
+        if self.native is not None and self.native.gated:
+            self._boxes.write(key, self._index, measure(), due)
+        else:
+            _if(due, lambda: self._boxes.write(key, self._index, measure()))
 
     def step(self, train_step: Callable[..., Any], *args: Any) -> Any:
         """Traces one training step; the next one writes to the next slot."""
@@ -363,66 +336,85 @@ class GraphStream(_Branching):
     def take(self) -> Taken:
         """Returns the number of steps since `arm`, and what they sent."""
         ran = 1 if self.slots == 1 else int(self._slot)
-        sent: dict[int, dict[str, Parts]] = {}
-        for key, rows in self._boxes.read().items() if any(self._armed) else ():
-            for slot in range(self.slots):
-                if (parts := self._boxes.new(key, slot, rows[slot])) is not None:
-                    sent.setdefault(slot, {})[key] = parts
-        return ran, sent
+        if not any(self._armed):
+            return ran, {}
+        rows = self._boxes.read(large=max(self._armed) > 1)
+        sent = {slot: self._boxes.new(rows, slot) for slot in range(self.slots)}
+        return ran, {slot: parts for slot, parts in sent.items() if parts}
 
 
 class Boxes:
     """Holds what steps send, in one variable per key: a row for each slot.
 
     One variable per key, because every read of one by the host takes as long as a
-    hundred numbers. The first number of a row counts how often it was written.
+    hundred numbers; but histograms, which are long and seldom due, have their own. The
+    first number of a row counts how often it was written.
     """
 
-    _ROUND = 2**20  # a float32 counts to 2 ** 24
+    LARGE = "counts"
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
         self._shapes: dict[str, dict[str, tuple[int, ...]]] = {}
         self._rows: dict[str, Any] = {}
-        self._seen: dict[str, NDArray[np.float32]] = {}
+        self._seen: dict[str, NDArray[np.float64]] = {}
 
-    def write(self, key: str, slot: Any, parts: Parts) -> None:
-        """Writes a row, inside the step; the variable is made when it is traced."""
+    def write(self, key: str, slot: Any, parts: Parts, due: Any = True) -> None:
+        """Writes a row, inside the step; the variables are made when it is traced.
+
+        Args:
+            key: The key that sends.
+            slot: The row.
+            parts: What is sent.
+            due: Whether it counts, as a bool or a tensor; else it is never read.
+        """
+        large = {self.LARGE: parts[self.LARGE]} if self.LARGE in parts else {}
+        small = {name: part for name, part in parts.items() if name not in large}
+        for name, some in ((key, small), (f"{key}/{self.LARGE}", large)):
+            if some:
+                self._write(name, slot, some, due)
+
+    def _write(self, key: str, slot: Any, parts: Parts, due: Any) -> None:
         shapes = {name: tuple(part.shape) for name, part in parts.items()}
         if self._shapes.get(key) != shapes:
             width = 1 + sum(map(math.prod, shapes.values()))
-            self._rows[key] = variable(np.zeros((self._slots, width), np.float32))
+            self._rows[key] = variable(np.zeros((self._slots, width)))
             self._shapes[key] = shapes
-            self._seen[key] = np.zeros(self._slots, np.float32)
+            self._seen[key] = np.zeros(self._slots)
         rows = self._rows[key]
-        count = (tf.gather(rows, slot)[0] + 1) % self._ROUND
-        flat = [tf.reshape(parts[name], (-1,)) for name in shapes]
+        count = tf.gather(rows, slot)[0] + tf.cast(due, tf.float64)
+        flat = [tf.cast(tf.reshape(parts[name], (-1,)), tf.float64) for name in shapes]
         row = tf.concat([tf.reshape(count, (1,)), *flat], 0)
-        rows.scatter_update(tf.IndexedSlices(row[None], tf.reshape(slot, (1,))))
+        if self._slots == 1:
+            rows.assign(row[None])
+        else:
+            rows.scatter_update(tf.IndexedSlices(row[None], tf.reshape(slot, (1,))))
 
-    def read(self) -> dict[str, NDArray[np.float32]]:
+    def read(self, *, large: bool = True) -> dict[str, NDArray[np.float64]]:
         """Returns all rows as they are now, on the host."""
         # Not `.numpy()`, which tells tapes and distribution strategies of it.
         return {
             key: _array(
-                tf.raw_ops.ReadVariableOp(resource=rows.handle, dtype=tf.float32)
+                tf.raw_ops.ReadVariableOp(resource=rows.handle, dtype=tf.float64)
             )
             for key, rows in list(self._rows.items())
+            if large or not key.endswith(f"/{self.LARGE}")
         }
 
-    def new(self, key: str, slot: int, row: NDArray[np.float32]) -> Parts | None:
-        """Returns a row as parts; None if it was not written since the last call."""
-        seen = self._seen[key]
-        before, seen[slot] = seen[slot], row[0]
-        if before == row[0]:
-            return None
-        shapes = self._shapes[key]
-        ends = np.cumsum([math.prod(shape) for shape in shapes.values()])[:-1]
-        pieces = np.split(row[1:], ends)
-        return {
-            name: piece.reshape(shape)
-            for piece, (name, shape) in zip(pieces, shapes.items(), strict=True)
-        }
+    def new(self, rows: dict[str, NDArray[np.float64]], slot: int) -> dict[str, Parts]:
+        """Returns what was written to a slot since the last call, by key."""
+        sent: dict[str, Parts] = {}
+        for key, row in ((key, box[slot]) for key, box in rows.items()):
+            seen = self._seen[key]
+            before, seen[slot] = seen[slot], row[0]
+            if before != row[0]:
+                shapes = self._shapes[key]
+                ends = np.cumsum([math.prod(shape) for shape in shapes.values()])[:-1]
+                pieces = zip(np.split(row[1:], ends), shapes.items(), strict=True)
+                sent.setdefault(key.removesuffix(f"/{self.LARGE}"), {}).update(
+                    {name: piece.reshape(shape) for piece, (name, shape) in pieces}
+                )
+        return sent
 
 
 class TFLoopStream(LoopStream, _Branching):
@@ -433,13 +425,19 @@ class TFLoopStream(LoopStream, _Branching):
     """
 
     def __init__(self, host: LoopHost) -> None:
-        super().__init__(TFKernels(), host)
+        super().__init__(TFKernels(), None, host)
         self._ring = _Ring(host)
+        self._sweeps = {xla: TFSweep.or_none(xla) for xla in (False, True)}
 
     @property
     def kernels(self) -> TFKernels:
-        """The reductions for the step that runs, or is traced now."""
+        """The operations for the step that runs, or is traced now."""
         return TFKernels(xla=in_xla())
+
+    @property
+    def native(self) -> TFSweep | None:
+        """The native way to measure in the step that runs, or is traced now."""
+        return self._sweeps[in_xla()]
 
     @property
     def ran(self) -> int:
@@ -449,16 +447,17 @@ class TFLoopStream(LoopStream, _Branching):
     def _advance(self) -> None:
         self._ring.count.assign_add(1)
 
-    def due(self, detail: int) -> Any:
-        """Returns whether this much is recorded: a bool if eager, else a tensor."""
-        if tf.executing_eagerly():
-            return super().due(detail)
-        return self._ring.due(detail)
+    @property
+    def wanted(self) -> Any:
+        """Detail of the step: a number if it is eager, else a tensor."""
+        return super().wanted if tf.executing_eagerly() else self._ring.wanted()
 
     def emit(self, key: str, due: Any, measure: Callable[[], Parts]) -> None:
         """Sends what `measure` gives, if the step is due."""
         if tf.executing_eagerly():
             super().emit(key, due, measure)
+        elif self.native is not None and self.native.gated:
+            self._ring.write(key, measure(), due)
         else:
             _if(due, lambda: self._ring.write(key, measure()))
 
@@ -505,19 +504,19 @@ class _Ring:
 
     # inside the step ------------------------------------------------------------------
 
-    def due(self, detail: int) -> Tensor:
-        """Returns a tensor, which the step branches on."""
+    def wanted(self) -> Tensor:
+        """Returns the detail of the step, as a tensor."""
         if self._thread is None:
             with tf.init_scope():  # out of what is being traced
                 self._refill()
             self._thread = threading.Thread(target=self._follow, daemon=True)
             self._thread.start()
         index = tf.convert_to_tensor(self.count) % self.TABLE
-        return tf.gather(tf.convert_to_tensor(self._table), index) >= detail
+        return tf.gather(tf.convert_to_tensor(self._table), index)
 
-    def write(self, key: str, parts: Parts) -> None:
+    def write(self, key: str, parts: Parts, due: Any = True) -> None:
         """Writes what the step sends into its slot."""
-        self._boxes.write(key, self._slot, parts)
+        self._boxes.write(key, self._slot, parts, due)
 
     def advance(self) -> None:
         """Ends a step: stamps its slot, if it was due."""
@@ -530,7 +529,7 @@ class _Ring:
             if not self._host.foreseen:
                 self._table.assign(tf.zeros_like(self._table))
 
-        _if(self.due(1), stamp)
+        _if(self.wanted() > 0, stamp)
         self.count.assign_add(1)
 
     # in the thread --------------------------------------------------------------------
@@ -554,7 +553,8 @@ class _Ring:
         if len(self._details) >= ahead:
             return
         while len(self._details) < ahead:
-            self._details.append(self._host.ask(self._host.start + len(self._details)))
+            number = self._host.start + len(self._details)
+            self._details.append(self._host.ask(number, False))
         table = np.zeros(self.TABLE, np.int32)
         for step in range(count, ahead):
             table[step % self.TABLE] = self._details[step]
@@ -572,11 +572,7 @@ class _Ring:
             slot = int(np.flatnonzero(stamps == stamp)[0])
             if after_reading[slot] != stamp:
                 continue  # overtaken while it was read
-            sent = {
-                key: parts
-                for key, box in rows.items()
-                if (parts := self._boxes.new(key, slot, box[slot])) is not None
-            }
+            sent = self._boxes.new(rows, slot)
             step = stamp - 1
             detail = self._details[step] if self._host.foreseen else self._promised
             self._host.receive(self._host.start + step, sent, detail)

@@ -1,50 +1,94 @@
-"""The reductions of a training step that torch can do faster than Keras."""
+"""How torch measures tensors: natively, or with operations of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import keras
 import torch
 
+from ...native import TYPES, Layout, library
 from .._kernels import BaseKernels
-from .._protocol import Tensor
+from .._protocol import Parts, Tensor
 
 
-@dataclass(frozen=True)
 class TorchKernels(BaseKernels):
-    """The reductions of torch, which runs operations as they are called."""
-
-    # A dot product is one call; packing a small tensor takes several.
-    packs = False
+    """Operations of torch, which runs them as they are called."""
 
     def sum_of_squares(self, tensor: Tensor) -> Tensor:
         """Sweeps once; squaring first would write the squares to memory."""
         flat = tensor.reshape(-1)
         return torch.dot(flat, flat)
 
-    def sums(self, tensor: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Sweeps three times: the smallest and the largest come together."""
-        low, high = torch.aminmax(tensor)
-        return low, high, torch.sum(tensor), self.sum_of_squares(tensor)
-
-    def differences(
-        self, before: Sequence[Tensor], after: Sequence[Tensor]
-    ) -> list[Tensor]:
-        """Subtracts in place: fresh memory costs five times more."""
-        kept = list(before)
-        torch._foreach_sub_(kept, [tensor.detach() for tensor in after])
-        return kept
-
     def exponents(self, tensor: Tensor) -> Tensor:
         """Returns the exponents, from the bits."""
         return ((tensor.view(torch.int32) >> 23) & 255) - 127
 
-    def count(self, numbers: Tensor, length: int) -> Tensor:
-        """Returns how often each of 0 … length-1 occurs."""
-        return torch.bincount(numbers, minlength=length).to(torch.float32)
-
     def take(self, tensor: Tensor, indices: Any) -> Tensor:
-        """Returns the rows at these indices."""
+        """Returns the elements at these indices."""
         return tensor[torch.as_tensor(indices, device=tensor.device)]
+
+
+class TorchSweep:
+    """Measures tensors in memory, as the step runs; see `Sweep`.
+
+    The results are arrays of NumPy: nothing has to be read back.
+    """
+
+    gated = False
+
+    def __init__(self) -> None:
+        self._layouts: dict[tuple[Any, ...], Layout] = {}
+
+    @classmethod
+    def or_none(cls) -> TorchSweep | None:
+        """Returns a new one; None where it cannot be used, or tensors are not here."""
+        here = keras.ops.zeros(()).device.type == "cpu"
+        return cls() if here and library() is not None else None
+
+    def measure(
+        self, tensors: Sequence[Tensor], detail: int, scale: Tensor | None = None
+    ) -> Parts:
+        """Returns rows and counts."""
+        layout, pointers, _alive = self._prepared(tensors)
+        factor = 1.0 if scale is None else float(scale)
+        rows, counts = layout.measure(pointers, factor, histograms=detail >= 2)
+        return {"rows": rows, "counts": counts}
+
+    def sample(self, tensors: Sequence[Tensor], detail: int) -> Any:
+        """Returns copies of blocks of the tensors, as bytes."""
+        del detail
+        layout, pointers, _alive = self._prepared(tensors)
+        return layout.sample(pointers)
+
+    def moves(self, sample: Any, tensors: Sequence[Tensor], detail: int) -> Any:
+        """Returns norms and their standard errors."""
+        del detail
+        layout, pointers, _alive = self._prepared(tensors)
+        return layout.moves(sample, pointers)
+
+    def norms(self, tensors: Sequence[Tensor], detail: int) -> Any:
+        """Returns the norm of each tensor."""
+        del detail
+        layout, pointers, _alive = self._prepared(tensors)
+        return layout.norms(pointers)
+
+    def _prepared(self, tensors: Sequence[Tensor]) -> tuple[Layout, list[int], Any]:
+        """Returns the layout of tensors, where they are, and what keeps them there."""
+        alive = [_readable(tensor) for tensor in tensors]
+        key = tuple((tensor.numel(), tensor.dtype) for tensor in alive)
+        if key not in self._layouts:
+            self._layouts[key] = Layout([(n, _name(dtype)) for n, dtype in key])
+        return self._layouts[key], [tensor.data_ptr() for tensor in alive], alive
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _readable(tensor: Tensor) -> Tensor:
+    tensor = tensor.detach()
+    if _name(tensor.dtype) not in TYPES:
+        tensor = tensor.float()
+    return tensor.contiguous()

@@ -8,32 +8,30 @@ different, but for the host, which is asked by the step itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from numpy.typing import NDArray
 
-from .._common import best_of, fresh_train_function
+from .._common import fresh_train_function
 from .._probe import BaseProbe
 from .._protocol import Leaf, LoopHost, Parts, Tensor, WatchedStep
 from .._streams import LoopStream, Stream
-from .kernels import TorchKernels
+from .kernels import TorchKernels, TorchSweep
 
 
 class TorchWatchedStep(WatchedStep):
     """Streams numbers out of a training step of torch."""
 
-    kernels = TorchKernels()
-
     def stream(self, model: Any) -> TorchStream:
         """Returns the way out of the steps of `fit`."""
         del model
-        return TorchStream(self.kernels)
+        return TorchStream(TorchKernels(), TorchSweep.or_none())
 
     def loop_stream(self, host: LoopHost) -> TorchLoopStream:
         """Returns the way out of a custom loop."""
-        return TorchLoopStream(self.kernels, host)
+        return TorchLoopStream(TorchKernels(), TorchSweep.or_none(), host)
 
     def probe(self) -> TorchProbe:
         """Returns a recorder of activations and their gradients."""
@@ -42,16 +40,6 @@ class TorchWatchedStep(WatchedStep):
     def is_tensor(self, value: object) -> bool:
         """Returns whether this is a dense tensor."""
         return isinstance(value, torch.Tensor)
-
-    def seconds(self, function: Callable[..., Any], tensors: Sequence[Tensor]) -> float:
-        """Returns the seconds that a function of these tensors takes."""
-
-        def run() -> None:
-            with torch.no_grad():
-                function([tensor.detach() for tensor in tensors])
-            _synchronise()
-
-        return best_of(run)
 
     def rebuild(
         self,
@@ -82,21 +70,10 @@ class TorchWatchedStep(WatchedStep):
 class TorchStream(Stream):
     """Keeps what a step sends until it is taken."""
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self._buffers: dict[str, list[Tensor]] = {}
-
-    def snapshot(self, key: str, due: Any, values: Sequence[Tensor]) -> list[Tensor]:
-        """Copies into memory that is reused: fresh memory costs five times more."""
-        del due  # only steps that are due ask
-        values = [value.detach() for value in values]
-        buffers = self._buffers.get(key, [])
-        if [(b.shape, b.dtype, b.device) for b in buffers] != [
-            (v.shape, v.dtype, v.device) for v in values
-        ]:
-            buffers = self._buffers[key] = [torch.empty_like(v) for v in values]
-        torch._foreach_copy_(buffers, values)
-        return buffers
+    def branch(self, due: Any, make: Callable[[], Any]) -> Any:
+        """Returns what `make` gives, outside of the graph of autograd."""
+        with torch.no_grad():
+            return super().branch(due, make)
 
     def emit(self, key: str, due: Any, measure: Callable[[], Parts]) -> None:
         """Sends what `measure` gives, outside of the graph of autograd."""
@@ -105,13 +82,10 @@ class TorchStream(Stream):
 
     def array(self, tensor: Tensor) -> NDArray[Any]:
         """Returns the value of a tensor."""
-        array: NDArray[Any] = tensor.cpu().numpy()
+        if isinstance(tensor, torch.Tensor):
+            tensor = tensor.cpu().numpy()
+        array: NDArray[Any] = tensor
         return array
-
-    def wait(self, logs: Any) -> None:
-        """Returns when the steps so far are done."""
-        del logs
-        _synchronise()
 
 
 class TorchLoopStream(LoopStream, TorchStream):
@@ -137,9 +111,3 @@ class TorchProbe(BaseProbe):
     def is_dense(self, tensor: object) -> bool:
         """Returns whether it is dense; sparse layouts are left alone."""
         return isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided
-
-
-def _synchronise() -> None:
-    """Waits for the accelerator."""
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()

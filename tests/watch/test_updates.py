@@ -1,4 +1,4 @@
-"""Weights so large that they are read where they pass, not copied: nothing differs."""
+"""Weights so large that their updates are estimated from some of their blocks."""
 
 import itertools
 
@@ -6,7 +6,9 @@ import keras
 import numpy as np
 import pytest
 
+from gradwatch.backends import current
 from gradwatch.monitor import GradientMonitor
+from gradwatch.monitor._optimizer import sweep_of
 from gradwatch.run import open_run
 
 from . import twins
@@ -74,6 +76,18 @@ def trained(optimizer, directory, gradients, **words):
     return model, weights.seen
 
 
+def check(series, column, step, truth, case=""):
+    """What is exact is exact; an estimate lies within a few standard errors."""
+    error = getattr(series, f"{column}_se")[step]
+    if series.size <= 65_536:
+        assert np.ma.is_masked(error), case
+        error = 0.0
+    else:  # the weights rise evenly: some blocks are four times as large as others
+        assert error <= 0.03 * truth, case
+    found = getattr(series, column)[step]
+    np.testing.assert_allclose(found, truth, 1e-4, 1e-12 + 5 * error, case)
+
+
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_updates_are_what_the_weights_moved(tmp_path, name):
     """Whichever way the optimizer writes them, and bit for bit as it would."""
@@ -93,12 +107,8 @@ def test_updates_are_what_the_weights_moved(tmp_path, name):
             before, after = seen[step][weight], seen[step + 1][weight]
             moved = after.astype("float64") - before
             case = f"{weight}, step {step}"
-            np.testing.assert_allclose(
-                series.update_norm[step], np.linalg.norm(moved), 1e-4, 1e-12, case
-            )
-            np.testing.assert_allclose(
-                series.weight_norm[step], np.linalg.norm(before), 1e-5, err_msg=case
-            )
+            for column, truth in (("update_norm", moved), ("weight_norm", before)):
+                check(series, column, step, np.linalg.norm(truth), case)
             expected = twins.columns(GRADIENTS[step][weight])
             for column in ("norm", "mean", "std", "min", "max"):
                 np.testing.assert_allclose(
@@ -120,33 +130,10 @@ class MyAdam(keras.optimizers.Adam):
 def test_a_foreign_optimizer_is_not_taken_at_its_word(tmp_path):
     """What it wrote twice is measured from before the first to after the last."""
     _, seen = trained(MyAdam(0.01), tmp_path, GRADIENTS)
-    found = open_run(tmp_path)["kernel/w"].update_norm
-    moved = [
-        np.linalg.norm(after["kernel"].astype("float64") - before["kernel"])
-        for before, after in itertools.pairwise(seen)
-    ]
-    np.testing.assert_allclose(found, moved, 1e-4)
-
-
-@pytest.mark.skipif(
-    keras.backend.backend() == "torch", reason="There, Keras calls no `update_step`."
-)
-def test_an_optimizer_of_keras_that_was_changed_is_seen_through(tmp_path, monkeypatch):
-    """Some elements are compared before and after, whatever wrote them."""
-    update_step = keras.optimizers.SGD.update_step
-
-    def twice(self, gradient, variable, learning_rate):
-        update_step(self, gradient, variable, learning_rate)
-        variable.assign(variable * 0.5)
-
-    monkeypatch.setattr(keras.optimizers.SGD, "update_step", twice)
-    _, seen = trained(keras.optimizers.SGD(0.01), tmp_path, GRADIENTS[:2])
-    found = open_run(tmp_path)["kernel/w"].update_norm
-    moved = [
-        np.linalg.norm(after["kernel"].astype("float64") - before["kernel"])
-        for before, after in itertools.pairwise(seen)
-    ]
-    np.testing.assert_allclose(found, moved, 0.1)
+    series = open_run(tmp_path)["kernel/w"]
+    for step, (before, after) in enumerate(itertools.pairwise(seen)):
+        moved = after["kernel"].astype("float64") - before["kernel"]
+        check(series, "update_norm", step, np.linalg.norm(moved))
 
 
 def test_a_weight_with_a_constraint_moves_as_far_as_it_was_let(tmp_path):
@@ -162,8 +149,7 @@ def test_a_weight_with_a_constraint_moves_as_far_as_it_was_let(tmp_path):
     y = np.ones((4, 400), "float32")
     model.fit(x, y, batch_size=4, verbose=0, callbacks=[monitor])
     moved = np.linalg.norm(array(dense.kernel).astype("float64") - before)
-    found = open_run(tmp_path)["dense/kernel"].update_norm
-    np.testing.assert_allclose(found, [moved], 1e-4)
+    check(open_run(tmp_path)["dense/kernel"], "update_norm", 0, moved)
 
 
 def test_an_update_that_rounding_swallows_is_no_update(tmp_path):
@@ -194,7 +180,7 @@ def test_of_steps_that_are_not_due_nothing_is_read(tmp_path):
         )
 
 
-@pytest.mark.parametrize("broken", ["_moves.read_move", "_optimizer.read"])
+@pytest.mark.parametrize("broken", ["measure", "sample", "moves"])
 def test_a_failure_while_reading_is_a_warning_and_the_training_goes_on(
     tmp_path, monkeypatch, broken
 ):
@@ -204,13 +190,11 @@ def test_a_failure_while_reading_is_a_warning_and_the_training_goes_on(
         raise RuntimeError("of our own")
 
     plain, _ = trained(OPTIMIZERS["adam"](), None, GRADIENTS)
-    monkeypatch.setattr(f"gradwatch.monitor.{broken}", fails)
+    sweep = sweep_of(current().watching.stream(plain))
+    monkeypatch.setattr(type(sweep), broken, fails)
     with warned() as warnings:
         model, _ = trained(OPTIMIZERS["adam"](), tmp_path, GRADIENTS)
-    reads = keras.backend.backend() == "tensorflow" or (
-        keras.backend.backend() == "jax" and broken == "_optimizer.read"
-    )
-    assert len(warnings) == int(reads)
     for one, two in zip(model.variables, plain.variables, strict=True):
         np.testing.assert_array_equal(array(one), array(two))
+    assert len(warnings) == 1
     assert not {"assign", "assign_sub", "apply"} & set(model.optimizer.__dict__)

@@ -6,7 +6,7 @@ reason; the caller measures in another way.
 
 Example:
 >>> import numpy as np
->>> from gradwatch import native
+>>> import gradwatch.native as native
 >>> if native.library() is not None:
 ...     gradient = np.array([3.0, -4.0, 0.0], np.float32)
 ...     layout = native.Layout([(gradient.size, "float32")])

@@ -33,7 +33,7 @@ class Layout:
 
     Example:
     >>> import numpy as np
-    >>> from gradwatch import native
+    >>> import gradwatch.native as native
     >>> weight = np.full(4, 2.0)
     >>> if native.library() is not None:
     ...     layout = native.Layout([(weight.size, "float64")])

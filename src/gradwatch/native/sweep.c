@@ -258,9 +258,10 @@ static GW_NOINLINE int measure_quickly(const unsigned char *data, float vanishes
     part->spread = part->squares - part->total * part->total / GW_BLOCK;
     /* The upper bounds are false for NaN and infinity, too. The lower one: squares that
      * were flushed to zero are below 2 ** -126 each, 2 ** -115 together; that is less
-     * than 1e-7 of what remains if at least 2 ** -91 remains. All zeros are fine. */
+     * than 1e-7 of what remains if at least 2 ** -91 remains. Only zeros are fine, too;
+     * the extremes tell, as sums of denormals are flushed. */
     int in_range = part->absolute <= 0x1p+100 && part->squares <= 0x1p+100
-        && (part->squares >= 0x1p-91 || part->absolute == 0);
+        && (part->squares >= 0x1p-91 || (least == 0 && most == 0));
     /* The squares are good to 20 bits, of which the spread may lose three. */
     return in_range && part->spread * 8 >= part->squares;
 }

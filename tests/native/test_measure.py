@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import ml_dtypes
 import numpy as np
 import pytest
+from tests.native import twin
 
 from gradwatch.native import Layout
-from tests.native import twin
 
 DTYPES = {
     "float32": np.float32,

@@ -1,7 +1,7 @@
 """The numbers of the sweep, slowly and exactly: whole numbers instead of floats.
 
-Every float64 is a multiple of 2 ** -1074, so a sum of them is a sum of integers. Written
-from the definitions of the columns, not from the C.
+Every float64 is a multiple of 2 ** -1074, so a sum of them is a sum of integers.
+Written from the definitions of the columns, not from the C.
 """
 
 import math

@@ -14,7 +14,18 @@ Example:
 ...     assert rows[0, 0] == 5.0  # the norm
 """
 
-from ._layout import Layout
+from ._layout import TensorLayout
 from ._library import TYPES, Library, address, library, why_not
 
-__all__ = ["TYPES", "Layout", "Library", "address", "library", "why_not"]
+Layout = TensorLayout
+"""Short name of `TensorLayout`: within this room no other layout is meant."""
+
+__all__ = [
+    "TYPES",
+    "Layout",
+    "Library",
+    "TensorLayout",
+    "address",
+    "library",
+    "why_not",
+]

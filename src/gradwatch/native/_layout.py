@@ -24,7 +24,7 @@ MOVES = 4
 Rows = NDArray[np.float64]
 
 
-class Layout:
+class TensorLayout:
     """Sizes and types of a list of tensors, ready for C.
 
     Build it once per list. A call then needs the addresses only: some microseconds

@@ -22,9 +22,8 @@ import sys
 import zlib
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parent
 SOURCES = ROOT / "src" / "gradwatch" / "native"
@@ -43,8 +42,8 @@ FLAGS = (
 )
 
 
-@dataclass(frozen=True)
-class Build:
+# No dataclass: hatchling runs this file without naming it in `sys.modules`.
+class Build(NamedTuple):
     """One build of the library: its name, file ending, and targets of the compilers.
 
     `zig` holds the arguments of `zig cc`, `cc` those of a system compiler that runs on

@@ -1,5 +1,6 @@
 """Loading: the best build that works, or one reason, and never an exception."""
 
+import importlib.util
 import json
 import os
 import shutil
@@ -220,3 +221,12 @@ def test_the_system_compiler_builds_for_this_machine(tmp_path, monkeypatch):
     said = hatch_build.build(tmp_path / "lib", every_platform=True)
     assert said.endswith(" with cc.")
     assert _library._load(tmp_path / "lib").name.startswith(_library._platform())
+
+
+def test_the_build_hook_loads_as_hatchling_loads_it():
+    """From its path, without an entry in `sys.modules`."""
+    spec = importlib.util.spec_from_file_location("a_hook", ROOT / "hatch_build.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert "a_hook" not in sys.modules
+    assert module.BUILDS[0].file == "sweep-linux-x86_64.so"

@@ -146,6 +146,17 @@ def test_every_size_and_every_address_is_measured_right(builds, dtype):
                 np.testing.assert_array_equal(odd[1][0], aligned[1])
 
 
+@pytest.mark.parametrize("scale", [1.0, 1.1, 3.7, 0.3, 5e-3, 7e11])
+def test_the_bound_of_the_underflow_is_exact(builds, scale):
+    """The float32 next to it on either side are told apart in whole blocks, too."""
+    at = np.float32(2.0**-25 * scale)
+    near = [np.nextafter(at, np.float32(0)), at, np.nextafter(at, np.float32(np.inf))]
+    array = np.tile(np.array([*near, -at], np.float32), 1024)
+    expected = twin.row(array, scale)
+    for build in builds:
+        assert measure(build, array, scale)[0][7] == expected[7]
+
+
 def test_one_outlier_in_ten_million_is_seen(builds):
     """Extremes and counts are exact and sums hold 1e-6 in a large tensor, too."""
     array = np.full(10_000_000, np.float32(0.1))

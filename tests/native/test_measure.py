@@ -204,17 +204,20 @@ def test_a_flushing_thread_is_measured_as_any_other(builds):
         pytest.skip("needs the environment of glibc on x86-64")
     libm = ctypes.CDLL(ctypes.util.find_library("m"))
     before, flushing, after = ((ctypes.c_uint32 * 8)() for _ in range(3))
-    array = np.full(3000, 1e-40, np.float32)
+    array, denormal = np.full(3000, 1e-40, np.float32), np.full(4, 1e-310)
     for build in builds:
+        narrow = Layout([(4, "float64")], build)
         libm.fegetenv(before)
         ctypes.memmove(flushing, before, 32)
         flushing[7] |= 0x8040  # MXCSR: denormal results and operands are zero
         libm.fesetenv(flushing)
         row = measure(build, array)[0]
+        [norm] = narrow.norms([denormal.ctypes.data])
         libm.fegetenv(after)
         libm.fesetenv(before)
         assert row[6] == 0.0, "A denormal is not a zero."
         assert row[4] == np.float64(array[0])
+        assert norm == 2 * denormal[0]
         assert after[7] == flushing[7], "The thread must keep its own environment."
 
 
@@ -242,8 +245,10 @@ def test_norms_propagate_what_is_not_finite(builds):
         np.array([np.inf, np.nan]),
         np.zeros(0),
         np.full(5000, 1e-310),
+        np.r_[np.inf, np.zeros(3000), 1e300],  # in two blocks
     ]
     expected = [5.0, 2**0.5 * 1e200, 1e-200, np.inf, np.nan, 0.0, 5000**0.5 * 1e-310]
+    expected.append(np.inf)
     for build in builds:
         layout = Layout([(t.size, "float64") for t in tensors], build)
         norms = layout.norms([t.ctypes.data for t in tensors])

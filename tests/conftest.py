@@ -22,6 +22,8 @@ FRAMEWORKS = ("keras", "tensorflow", "jax", "torch")
 # it: an import of one fails there.
 FRAMEWORKLESS = (
     *("run/", "show/", "summarise/", "tensorboard/"),
+    *("native/test_measure.py", "native/test_moves.py", "native/test_library.py"),
+    *("native/test_xla.py", "native/test_memory.py"),
     *("diagnose/test_loss.py", "diagnose/test_rules.py"),
     *("workshop/test_backend_loads.py", "workshop/test_clean_tree.py"),
     *("workshop/test_rooms.py", "workshop/test_shape.py"),

@@ -1,6 +1,7 @@
 """The commands: what they print, and with which exit status they end."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ from keras import layers, ops
 
 import gradwatch as gw
 from gradwatch.cli import main
+from gradwatch.native import library, why_not
 
 X = np.linspace(0.5, 1, 48).reshape(16, 3).astype("float32")
 Y = X.sum(axis=1, keepdims=True)
@@ -97,7 +99,19 @@ def test_debug_shows_where(healthy):
 
 
 def test_it_is_a_module_as_well():
-    """`python -m gradwatch --version`."""
+    """`python -m gradwatch --version`, which reports the native sweep as well."""
     asked = [sys.executable, "-m", "gradwatch", "--version"]
     done = subprocess.run(asked, capture_output=True, text=True, check=True)
-    assert done.stdout == f"gradwatch, version {gw.__version__}\n"
+    current = library()
+    sweep = (
+        f"native sweep: {current.name}" if current else f"no native sweep: {why_not()}"
+    )
+    assert done.stdout == f"gradwatch {gw.__version__} ({sweep})\n"
+
+
+def test_the_version_says_that_the_native_sweep_is_disabled():
+    """The reason stands beside the version."""
+    env = {**os.environ, "GRADWATCH_NATIVE": "0"}
+    asked = [sys.executable, "-m", "gradwatch", "--version"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=True, env=env)
+    assert done.stdout.endswith(" (no native sweep: GRADWATCH_NATIVE=0 is set)\n")

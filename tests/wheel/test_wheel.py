@@ -34,12 +34,21 @@ def test_wheel_holds_the_package_and_nothing_else():
 
 
 def test_wheel_brings_the_command():
-    """`gradwatch --version` runs where only the wheel is installed."""
+    """`gradwatch --version` runs, and has a native sweep for this machine."""
     command = Path(sys.executable).with_name("gradwatch")
     done = subprocess.run(
         [command, "--version"], capture_output=True, text=True, check=True
     )
-    assert done.stdout == f"gradwatch, version {gw.__version__}\n"
+    assert done.stdout.startswith(f"gradwatch {gw.__version__} (native sweep: ")
+
+
+def test_wheel_brings_the_builds_of_the_native_sweep():
+    """For every platform, and listed; the sources in C stay in the repository."""
+    files = {Path(file).name for file in DIST.files if "/native/" in str(file)}
+    assert "builds.json" in files
+    for build in ("linux-aarch64.so", "macos-arm64.dylib", "windows-x86_64.dll"):
+        assert f"sweep-{build}" in files
+    assert not {name for name in files if name.endswith((".c", ".h"))}
 
 
 def test_wheel_brings_the_gradients_tab():

@@ -48,6 +48,7 @@ ROOMS = {
     "tensorboard": {".run", ".diagnose", ".show", "tensorboard", "werkzeug"},
     "cli": {
         *("click", "rich", "keras", "._version", ".diagnose", ".run", ".show"),
+        ".native",  # `--version` says whether it is in use
         *(".inspect", ".attribute", ".select", ".targets", ".demo"),
     },
     "demo": {

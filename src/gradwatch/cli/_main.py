@@ -17,6 +17,7 @@ import click
 
 from .._errors import GradwatchError, renamed
 from .._version import __version__
+from ..native import library, why_not
 from ._common import RUN_OPTIONS
 
 COMMANDS = {
@@ -105,8 +106,28 @@ def _warnings_in_a_line() -> Iterator[None]:
         yield
 
 
+def _say_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """Prints the version, and whether gradients are measured by the native sweep."""
+    if not wanted or ctx.resilient_parsing:
+        return
+    current = library()
+    if current is None:
+        sweep = f"no native sweep: {why_not()}"
+    else:
+        sweep = f"native sweep: {current.name}"
+    click.echo(f"gradwatch {__version__} ({sweep})")
+    ctx.exit()
+
+
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="gradwatch")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_say_version,
+    help="Show the version and exit.",
+)
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def main(debug: bool) -> None:
     """Show every gradient of a Keras model.

@@ -6,7 +6,7 @@ reason; the caller measures in another way.
 
 Example:
 >>> import numpy as np
->>> from gradwatch import native
+>>> import gradwatch.native as native
 >>> if native.library() is not None:
 ...     gradient = np.array([3.0, -4.0, 0.0], np.float32)
 ...     layout = native.Layout([(gradient.size, "float32")])
@@ -14,7 +14,18 @@ Example:
 ...     assert rows[0, 0] == 5.0  # the norm
 """
 
-from ._layout import Layout
+from ._layout import TensorLayout
 from ._library import TYPES, Library, address, library, why_not
 
-__all__ = ["TYPES", "Layout", "Library", "address", "library", "why_not"]
+Layout = TensorLayout
+"""Short name of `TensorLayout`: within this room no other layout is meant."""
+
+__all__ = [
+    "TYPES",
+    "Layout",
+    "Library",
+    "TensorLayout",
+    "address",
+    "library",
+    "why_not",
+]

@@ -24,7 +24,7 @@ MOVES = 4
 Rows = NDArray[np.float64]
 
 
-class Layout:
+class TensorLayout:
     """Sizes and types of a list of tensors, ready for C.
 
     Build it once per list. A call then needs the addresses only: some microseconds
@@ -33,7 +33,7 @@ class Layout:
 
     Example:
     >>> import numpy as np
-    >>> from gradwatch import native
+    >>> import gradwatch.native as native
     >>> weight = np.full(4, 2.0)
     >>> if native.library() is not None:
     ...     layout = native.Layout([(weight.size, "float64")])

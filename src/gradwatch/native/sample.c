@@ -99,9 +99,11 @@ void gw_count_one(const struct gw_tensor *tensor, double scale, double *counts)
     uint32_t tables[4][512];
     int64_t zeros[2] = {0, 0}, shift = (int64_t)((gw_bits(scale) >> 52) & 2047) - 1023;
     /* A scale that is a power of two only shifts exponents. Not below 2 ** -80: there,
-     * denormals of float32 no longer all belong to the innermost buckets. */
-    int shifts = tensor->type != GW_FLOAT64 && scale == gw_power(shift) && shift >= -80;
-    memset(tables, 0, sizeof tables);
+     * denormals of float32 no longer all belong to the innermost buckets. For a small
+     * tensor, clearing and adding up the tables would take longer than to divide. */
+    int shifts = tensor->type != GW_FLOAT64 && scale == gw_power(shift) && shift >= -80
+        && tensor->size > GW_SAMPLE_BLOCK;
+    if (shifts) memset(tables, 0, sizeof tables);
     memset(counts, 0, GW_BUCKETS * sizeof *counts);
     for (int64_t index = 0; index < block_count(tensor->size); index++) {
         int64_t start = block_start(tensor->size, index);

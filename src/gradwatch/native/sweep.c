@@ -12,16 +12,21 @@
  * small tensor is always measured in double. The parts are combined in double with the
  * formula of Chan, Golub and LeVeque (1983, eq. 2.1), and then finished into a row.
  *
- * Accuracy: extremes and counts are exact. A lane adds up RUN / LANES float32 numbers
- * before its sum goes into a double, so sum, absolute sum and squares are within
- * (RUN / LANES / 2 + 1) * 2 ** -24 = 5.4e-7 of the sum of magnitudes whatever the number
- * of elements. The double way is good to about 1e-14.
+ * Accuracy: extremes and counts are exact. A lane adds up 16 float32 numbers before its
+ * sum goes into a double, so sum, absolute sum and squares are within 16 * 2 ** -24 =
+ * 9.5e-7 of the sum of magnitudes in the worst case, whatever the number of elements
+ * (1e-9 is usual). The double way is good to about 1e-14.
  */
+#include "lanes.h"
 #include "sweep.h"
 
 #include <math.h>
 
-enum { LANES = 16, RUN = 256 };
+enum {
+    LANES = VECTORS * WIDTH,
+    WIDE_LANES = VECTORS * WIDE_WIDTH,
+    RUN = 16 * LANES, /* elements that are added up in float32 */
+};
 
 /* Half of the smallest float16: what is not larger rounds to zero there (FLOAT16_VANISHES
  * in summarise/_moments.py). */
@@ -80,10 +85,7 @@ static void combine(struct part *all, const struct part *part)
 /* Moves the finite values to the front, counts the others, returns how many stay. */
 static int64_t drop_nonfinite(double *values, int64_t count, struct part *part)
 {
-    int64_t nonfinite = 0, kept = 0;
-    for (int64_t i = 0; i < count; i++)
-        nonfinite += (gw_bits(values[i]) << 1) >= 0xffe0000000000000u;
-    if (nonfinite == 0) return count;
+    int64_t kept = 0;
     for (int64_t i = 0; i < count; i++) {
         double value = values[i];
         if (value != value)
@@ -98,83 +100,78 @@ static int64_t drop_nonfinite(double *values, int64_t count, struct part *part)
     return kept;
 }
 
-/* Fills the part up with whole lanes by repeating the last value, whose share in the
- * counts the caller takes off again. */
-static void extremes(const double *values, int64_t count, double vanishes, struct part *part)
+/* Extremes, sums and vanishing elements of `values`. */
+static struct part add_up(const double *values, int64_t count, double vanishes)
 {
-    double low[LANES], high[LANES];
-    int64_t zeros[LANES] = {0}, vanishing[LANES] = {0}, whole = count - count % LANES;
-    for (int k = 0; k < LANES; k++) low[k] = INFINITY, high[k] = -INFINITY;
-    for (int64_t i = 0; i < whole; i += LANES)
-        for (int k = 0; k < LANES; k++) {
-            double value = values[i + k];
-            low[k] = value < low[k] ? value : low[k];
-            high[k] = value > high[k] ? value : high[k];
-            zeros[k] += value == 0;
-            vanishing[k] += fabs(value) <= vanishes;
+    struct part part = empty_part();
+    doubles t[VECTORS] = {0}, a[VECTORS] = {0}, q[VECTORS] = {0}, low[VECTORS], high[VECTORS];
+    longs vanishing[VECTORS] = {0};
+    int64_t whole = count - count % WIDE_LANES, i = 0;
+    for (int j = 0; j < VECTORS; j++)
+        low[j] = (doubles){0} + INFINITY, high[j] = (doubles){0} - INFINITY;
+    for (; i < whole; i += WIDE_LANES)
+        for (int j = 0; j < VECTORS; j++) {
+            doubles value = load_doubles(values + i + j * WIDE_WIDTH);
+            doubles magnitude = wide_magnitudes(value);
+            t[j] += value;
+            a[j] += magnitude;
+            q[j] += value * value;
+            low[j] = WIDE_SMALLER(value, low[j]);
+            high[j] = WIDE_LARGER(value, high[j]);
+            vanishing[j] -= magnitude <= vanishes; /* true is -1 */
         }
-    for (int64_t i = whole; i < count; i++) {
-        int k = (int)(i - whole);
-        low[k] = values[i] < low[k] ? values[i] : low[k];
-        high[k] = values[i] > high[k] ? values[i] : high[k];
-        zeros[k] += values[i] == 0;
-        vanishing[k] += fabs(values[i]) <= vanishes;
+    for (; i < count; i++) {
+        part.total += values[i];
+        part.absolute += fabs(values[i]);
+        part.squares += values[i] * values[i];
+        part.low = values[i] < part.low ? values[i] : part.low;
+        part.high = values[i] > part.high ? values[i] : part.high;
+        part.vanishing += fabs(values[i]) <= vanishes;
     }
-    for (int k = 0; k < LANES; k++) {
-        part->low = low[k] < part->low ? low[k] : part->low;
-        part->high = high[k] > part->high ? high[k] : part->high;
-        part->zeros += zeros[k];
-        part->vanishing += vanishing[k];
-    }
-}
-
-/* Returns the exponent by which to divide before squaring: 0 where squares are safe,
- * which is always so unless the tensor is float64. */
-static int32_t safe_exponent(double magnitude)
-{
-    if (magnitude == 0) return GW_LOWEST;
-    int32_t exponent = (int32_t)(gw_bits(magnitude) >> 52) - 1023;
-    if (exponent >= -400 && exponent <= 400) return 0;
-    /* 2 ** -exponent must itself be a number. What this leaves unscaled has room. */
-    return exponent < -1000 ? -1000 : exponent > 1000 ? 1000 : exponent;
-}
-
-static void sums(const double *values, int64_t count, struct part *part)
-{
-    double total[LANES] = {0}, absolute[LANES] = {0}, squares[LANES] = {0};
-    int64_t whole = count - count % LANES;
-    for (int64_t i = 0; i < whole; i += LANES)
-        for (int k = 0; k < LANES; k++) {
-            double value = values[i + k];
-            total[k] += value;
-            absolute[k] += fabs(value);
-            squares[k] += value * value;
+    part.total += add_lanes(t, VECTORS);
+    part.absolute += add_lanes(a, VECTORS);
+    part.squares += add_lanes(q, VECTORS);
+    for (int j = 0; j < VECTORS; j++)
+        for (int k = 0; k < WIDE_WIDTH; k++) {
+            part.low = low[j][k] < part.low ? low[j][k] : part.low;
+            part.high = high[j][k] > part.high ? high[j][k] : part.high;
+            part.vanishing += vanishing[j][k];
         }
-    for (int64_t i = whole; i < count; i++) {
-        part->total += values[i];
-        part->absolute += fabs(values[i]);
-        part->squares += values[i] * values[i];
-    }
-    for (int k = 0; k < LANES; k++) {
-        part->total += total[k];
-        part->absolute += absolute[k];
-        part->squares += squares[k];
-    }
+    part.finite = count;
+    return part;
 }
 
 /* Sum of squared distances from `mean`. */
 static double spread_around(const double *values, int64_t count, double mean)
 {
-    double lanes[LANES] = {0}, spread = 0;
-    int64_t whole = count - count % LANES;
-    for (int64_t i = 0; i < whole; i += LANES)
-        for (int k = 0; k < LANES; k++) {
-            double distance = values[i + k] - mean;
-            lanes[k] += distance * distance;
+    doubles lanes[VECTORS] = {0};
+    double spread = 0;
+    int64_t whole = count - count % WIDE_LANES, i = 0;
+    for (; i < whole; i += WIDE_LANES)
+        for (int j = 0; j < VECTORS; j++) {
+            doubles distance = load_doubles(values + i + j * WIDE_WIDTH) - mean;
+            lanes[j] += distance * distance;
         }
-    for (int64_t i = whole; i < count; i++) spread += (values[i] - mean) * (values[i] - mean);
-    for (int k = 0; k < LANES; k++) spread += lanes[k];
-    return spread;
+    for (; i < count; i++) spread += (values[i] - mean) * (values[i] - mean);
+    return spread + add_lanes(lanes, VECTORS);
+}
+
+/* Divides by a power of two, which changes no digit, so that the squares of the largest
+ * values are safe, and adds up again. Only float64 is ever so large or so small. */
+static void add_up_scaled(double *values, int64_t count, struct part *part)
+{
+    double magnitude = part->high > -part->low ? part->high : -part->low;
+    if (magnitude == 0) return; /* only zeros: the exponent stays GW_LOWEST */
+    int32_t exponent = (int32_t)(gw_bits(magnitude) >> 52) - 1023;
+    /* 2 ** -exponent must itself be a number. What this leaves unscaled has room. */
+    exponent = exponent < -1000 ? -1000 : exponent > 1000 ? 1000 : exponent;
+    double factor = gw_power(-exponent);
+    for (int64_t i = 0; i < count; i++) values[i] *= factor;
+    struct part scaled = add_up(values, count, 0);
+    part->exponent = exponent;
+    part->total = scaled.total;
+    part->absolute = scaled.absolute;
+    part->squares = scaled.squares;
 }
 
 /* Measures up to GW_BLOCK elements in double. The passes run over a copy in the cache. */
@@ -182,73 +179,90 @@ static GW_NOINLINE struct part measure_carefully(
     const struct gw_tensor *tensor, int64_t start, int64_t count, double vanishes)
 {
     double values[GW_BLOCK];
-    struct part part = empty_part();
     gw_widen_double(tensor, start, count, values);
-    count = part.finite = drop_nonfinite(values, count, &part);
-    if (count == 0) return part;
-    extremes(values, count, vanishes, &part);
-    part.exponent = safe_exponent(part.high > -part.low ? part.high : -part.low);
-    if (part.exponent != 0 && part.exponent != GW_LOWEST) {
-        double factor = gw_power(-part.exponent); /* a power of two changes no digit */
-        for (int64_t i = 0; i < count; i++) values[i] *= factor;
+    struct part part = add_up(values, count, vanishes);
+    if (!(part.absolute <= 0x1.fffffffffffffp+1023)) { /* NaN, infinity, or too large */
+        struct part dropped = empty_part();
+        count = drop_nonfinite(values, count, &dropped);
+        part = add_up(values, count, vanishes);
+        part.nan = dropped.nan, part.posinf = dropped.posinf, part.neginf = dropped.neginf;
+        if (count == 0) return part;
     }
-    sums(values, count, &part);
+    if (part.vanishing > 0)
+        for (int64_t i = 0; i < count; i++) part.zeros += values[i] == 0;
+    if (part.squares >= 0x1p-800 && part.squares <= 0x1p+800)
+        part.exponent = 0;
+    else
+        add_up_scaled(values, count, &part);
     part.spread = spread_around(values, count, part.total / (double)count);
     return part;
 }
 
 /* ---- the float32 way --------------------------------------------------------------- */
 
-/* Measures GW_BLOCK float32 numbers in one pass. Returns 0 where the double way is
- * needed; the part is then not to be used.
- *
- * Each lane is a chain of its own, so the inner loop is a handful of vector
- * instructions; comparisons with NaN are false, so a NaN changes neither extremes nor
- * counts, but shows in the sums. */
-static GW_NOINLINE int measure_quickly(const float *values, float vanishes, struct part *part)
+static int64_t count_zeros(const unsigned char *data)
 {
-    double total[LANES] = {0}, absolute[LANES] = {0}, squares[LANES] = {0};
-    float low[LANES], high[LANES];
-    int32_t zeros[LANES] = {0}, vanishing[LANES] = {0};
-    for (int k = 0; k < LANES; k++) low[k] = high[k] = values[k];
+    ints zeros = {0};
+    int64_t sum = 0;
+    for (int i = 0; i < GW_BLOCK; i += WIDTH) zeros -= load_floats(data + 4 * i) == 0;
+    for (int k = 0; k < WIDTH; k++) sum += zeros[k];
+    return sum;
+}
+
+/* Measures GW_BLOCK float32 numbers in one pass. Returns 0 where the double way is
+ * needed; the part is then not to be used. A NaN changes neither extremes nor counts,
+ * but shows in the sums. */
+static GW_NOINLINE int measure_quickly(const unsigned char *data, float vanishes, struct part *part)
+{
+    doubles total[2 * VECTORS] = {0}, absolute[2 * VECTORS] = {0}, squares[2 * VECTORS] = {0};
+    floats low[VECTORS], high[VECTORS];
+    ints vanishing[VECTORS] = {0};
+    for (int j = 0; j < VECTORS; j++) low[j] = high[j] = load_floats(data);
     for (int run = 0; run < GW_BLOCK; run += RUN) {
-        float t[LANES] = {0}, a[LANES] = {0}, q[LANES] = {0};
+        floats t[VECTORS] = {0}, a[VECTORS] = {0}, q[VECTORS] = {0};
         for (int i = run; i < run + RUN; i += LANES)
-            for (int k = 0; k < LANES; k++) {
-                float value = values[i + k], magnitude = fabsf(value);
-                t[k] += value;
-                a[k] += magnitude;
-                q[k] += value * value;
-                low[k] = value < low[k] ? value : low[k];
-                high[k] = value > high[k] ? value : high[k];
-                zeros[k] += value == 0.0f;
-                vanishing[k] += magnitude <= vanishes;
+            for (int j = 0; j < VECTORS; j++) {
+                floats value = load_floats(data + 4 * (i + j * WIDTH));
+                floats magnitude = magnitudes(value);
+                t[j] += value;
+                a[j] += magnitude;
+                q[j] += value * value;
+                low[j] = SMALLER(value, low[j]);
+                high[j] = LARGER(value, high[j]);
+                vanishing[j] -= magnitude <= vanishes; /* true is -1 */
             }
-        for (int k = 0; k < LANES; k++) {
-            total[k] += t[k];
-            absolute[k] += a[k];
-            squares[k] += q[k];
-        }
+        widen_sums(total, t);
+        widen_sums(absolute, a);
+        widen_sums(squares, q);
     }
     *part = empty_part();
     part->finite = GW_BLOCK;
     part->exponent = 0;
-    for (int k = 0; k < LANES; k++) {
-        part->total += total[k];
-        part->absolute += absolute[k];
-        part->squares += squares[k];
-        part->low = low[k] < part->low ? low[k] : part->low;
-        part->high = high[k] > part->high ? high[k] : part->high;
-        part->zeros += zeros[k];
-        part->vanishing += vanishing[k];
+    part->total = add_lanes(total, 2 * VECTORS);
+    part->absolute = add_lanes(absolute, 2 * VECTORS);
+    part->squares = add_lanes(squares, 2 * VECTORS);
+    for (int j = 1; j < VECTORS; j++) {
+        low[0] = SMALLER(low[j], low[0]);
+        high[0] = LARGER(high[j], high[0]);
+        vanishing[0] += vanishing[j];
     }
+    float least = low[0][0], most = high[0][0];
+    for (int k = 0; k < WIDTH; k++) {
+        least = low[0][k] < least ? low[0][k] : least;
+        most = high[0][k] > most ? high[0][k] : most;
+        part->vanishing += vanishing[0][k];
+    }
+    part->low = least, part->high = most;
+    /* Zeros are among the vanishing: most blocks have none and need no further look. */
+    if (part->vanishing > 0) part->zeros = count_zeros(data);
     part->spread = part->squares - part->total * part->total / GW_BLOCK;
     /* The upper bounds are false for NaN and infinity, too. The lower one: squares that
-     * were flushed to zero are below 2 ** -126 each, 2 ** -115 together; that is 1e-7 of
-     * what remains only if more than 2 ** -91 remains. All zeros are fine as they are. */
+     * were flushed to zero are below 2 ** -126 each, 2 ** -115 together; that is less
+     * than 1e-7 of what remains if at least 2 ** -91 remains. Only zeros are fine, too;
+     * the extremes tell, as sums of denormals are flushed. */
     int in_range = part->absolute <= 0x1p+100 && part->squares <= 0x1p+100
-        && (part->squares >= 0x1p-91 || part->absolute == 0);
-    /* The squares are good to 2 ** -20. The spread keeps all but three bits of that. */
+        && (part->squares >= 0x1p-91 || (least == 0 && most == 0));
+    /* The squares are good to 20 bits, of which the spread may lose three. */
     return in_range && part->spread * 8 >= part->squares;
 }
 
@@ -278,13 +292,12 @@ static struct part sweep(const struct gw_tensor *tensor, double vanishes)
         if (tensor->type == GW_FLOAT64) {
             part = measure_carefully(tensor, start, GW_BLOCK, vanishes);
         } else {
-            const float *values = widened;
             const unsigned char *data = tensor->data + 4 * start;
-            if (tensor->type == GW_FLOAT32 && (uintptr_t)data % sizeof(float) == 0)
-                values = (const float *)(const void *)data;
-            else
+            if (tensor->type != GW_FLOAT32) {
                 gw_widen_float(tensor, start, GW_BLOCK, widened);
-            if (!measure_quickly(values, narrow, &part))
+                data = (const unsigned char *)widened;
+            }
+            if (!measure_quickly(data, narrow, &part))
                 part = measure_carefully(tensor, start, GW_BLOCK, vanishes);
         }
         combine(&all, &part);

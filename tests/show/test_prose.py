@@ -13,11 +13,13 @@ from rich.console import Console
 
 from gradwatch.diagnose import SYMPTOMS, Finding, Measured
 from gradwatch.run import Layout, Record, RunWriter, open_run
-from gradwatch.show.charts import facts_of, unpacked
+from gradwatch.show.charts import facts_of
 from gradwatch.show.live import follow
 from gradwatch.show.live._rows import rows_of
 from gradwatch.show.report import report
 from gradwatch.summarise import COLUMNS
+
+from .wire import unpacked
 
 NAMES = ("a/kernel", "b/kernel", "c/kernel")
 FINDINGS = (

@@ -173,7 +173,7 @@ def test_other_words_show_the_same_rows_in_the_terminal(pair):
     """States follow from symptoms and numbers."""
     before, after, say_nothing = pair
     expected = rows_of(before)
-    words = [row.state.words for row in expected]
+    words = [row.words for row in expected]
     assert words == ["vanishing", "nonfinite", "idle-rows"]
     say_nothing()
     assert rows_of(after) == expected

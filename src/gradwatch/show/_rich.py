@@ -130,13 +130,7 @@ def _table(grid: Grid, width: int) -> Table:
     first = min(max(LEAST_NAME, room), first)
     # Where even that is too much, rich wraps the widest of the other columns.
     sizes = [first, *(others if first <= room else [None] * len(others))]
-    table = Table(
-        box=_RULES,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, GAP - 1, 0, 0),
-        header_style=TONES["heading"],
-    )
+    table = bare_table(_RULES)
     for column, size in zip(grid.columns, sizes, strict=True):
         table.add_column(
             Text(column.heading), justify=column.align, overflow="fold", width=size
@@ -150,6 +144,15 @@ def _table(grid: Grid, width: int) -> Table:
         for name, *cells in section.records:
             table.add_row(*map(_text, (replace(name, text=shown[name.text]), *cells)))
     return table
+
+
+def bare_table(rules: box.Box) -> Table:
+    """Returns an empty table without a frame, its columns `GAP` cells apart."""
+    style = TONES["heading"]
+    padding = (0, GAP - 1, 0, 0)
+    return Table(
+        box=rules, show_edge=False, pad_edge=False, padding=padding, header_style=style
+    )
 
 
 def _text(cell: Cell) -> Text:

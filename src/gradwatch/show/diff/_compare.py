@@ -10,7 +10,8 @@ import numpy as np
 
 from ...diagnose import Finding, find
 from ...run import Run, Series
-from ._print import printed, rendered
+from .._text import printed
+from ._print import rendered
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ class Difference:
         }
 
     def __str__(self) -> str:
-        return printed(self)
+        return printed(rendered(self))
 
     def __rich__(self) -> Any:
         """Shows colours when printed by rich."""

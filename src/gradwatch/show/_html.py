@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from gradwatch.summarise import Row
@@ -47,11 +47,7 @@ def _lines(grid: Grid) -> Iterator[str]:
     yield f"<style>{STYLE}</style>"
     yield "<table>"
     yield f"<caption>{escape(grid.title)}</caption>"
-    heads = (
-        f'<th scope="col" class="{side}">{escape(heading)}</th>'
-        for heading, side in grid.columns
-    )
-    yield f"<thead><tr>{''.join(heads)}</tr></thead>"
+    yield table_head(grid.columns)
     width = f'colspan="{len(grid.columns)}"'
     for heading, records in grid.sections:
         yield "<tbody>"
@@ -74,6 +70,15 @@ def _lines(grid: Grid) -> Iterator[str]:
     for line in grid.footer:
         yield f"<p>{escape(line)}</p>"
     yield "</div>"
+
+
+def table_head(columns: Iterable[tuple[str, str]]) -> str:
+    """Returns the head of a table: each heading, and the side its cells lean to."""
+    heads = (
+        f'<th scope="col" class="{side}">{escape(heading)}</th>'
+        for heading, side in columns
+    )
+    return f"<thead><tr>{''.join(heads)}</tr></thead>"
 
 
 def _cell(cell: Cell, align: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from tensorboard.backend import http_util
 from tensorboard.plugins import base_plugin
 from werkzeug import wrappers
+from werkzeug.exceptions import BadRequest, NotFound
 
 from tensorboard import plugin_util
 
@@ -29,14 +30,6 @@ from ._runs import PLUGIN, Runs, ServedRun
 
 _MOST = 4096  # buckets
 _BYTES = "application/octet-stream"
-
-
-class _RefusedError(Exception):
-    """A request that has no answer: a status, and why."""
-
-    def __init__(self, status: int, why: str) -> None:
-        super().__init__(why)
-        self.status = status
 
 
 class GradientsPlugin(base_plugin.TBPlugin):
@@ -113,7 +106,7 @@ class GradientsPlugin(base_plugin.TBPlugin):
         kind = _one_of(request, "kind", KINDS)
         with served.lock:
             if not len(served.run.steps):
-                raise _RefusedError(404, "Nothing is recorded yet.")
+                raise NotFound("Nothing is recorded yet.")
             index = _index(request, served.run, kind)
             return snapshot_answer(served.run, kind, index), _BYTES
 
@@ -122,14 +115,14 @@ class GradientsPlugin(base_plugin.TBPlugin):
         with served.lock:
             name = request.args.get("name", "")
             if name not in served.run.names:
-                raise _RefusedError(404, "`name` must be a weight of the run.")
+                raise NotFound("`name` must be a weight of the run.")
             count = _integer(request, "count", 1, 512)
             return histograms_answer(served.run, name, _span(request), count), _BYTES
 
     def _served(self, request: wrappers.Request, *, refresh: bool = False) -> ServedRun:
         served = self._runs.get(*_asker(request), request.args.get("run", ""))
         if served is None:
-            raise _RefusedError(404, "`run` must be a run that TensorBoard serves.")
+            raise NotFound("`run` must be a run that TensorBoard serves.")
         served.refresh(always=refresh)
         return served
 
@@ -141,11 +134,10 @@ def _app(answer: Callable[[wrappers.Request], tuple[Any, str]]) -> Any:
             return http_util.Respond(request, "Only GET.", "text/plain", 405)
         try:
             content, kind = answer(request)
-        except _RefusedError as refused:
+        except (BadRequest, NotFound) as refused:
             # A fixed sentence: nothing of the request comes back.
-            return http_util.Respond(
-                request, str(refused), "text/plain", refused.status
-            )
+            why = refused.description
+            return http_util.Respond(request, why, "text/plain", refused.code)
         return http_util.Respond(request, content, kind)
 
     return app
@@ -162,7 +154,7 @@ def _asker(request: wrappers.Request) -> tuple[Any, str]:
 def _one_of(request: wrappers.Request, name: str, known: tuple[str, ...]) -> str:
     value = request.args.get(name, known[0])
     if value not in known:
-        raise _RefusedError(400, f"`{name}` must be one of {', '.join(known)}.")
+        raise BadRequest(f"`{name}` must be one of {', '.join(known)}.")
     return value
 
 
@@ -170,7 +162,7 @@ def _integer(request: wrappers.Request, name: str, least: int, most: int) -> int
     try:
         value = int(request.args.get(name, most))
     except ValueError:
-        raise _RefusedError(400, f"`{name}` must be a whole number.") from None
+        raise BadRequest(f"`{name}` must be a whole number.") from None
     return min(max(value, least), most)
 
 
@@ -195,7 +187,7 @@ def _span(request: wrappers.Request) -> tuple[float, float] | None:
     try:
         low, high = (float(request.args[key]) for key in ("from", "to"))
     except (ValueError, KeyError):
-        raise _RefusedError(400, "`from` and `to` must be steps.") from None
+        raise BadRequest("`from` and `to` must be steps.") from None
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-        raise _RefusedError(400, "`from` must be a step before `to`.")
+        raise BadRequest("`from` must be a step before `to`.")
     return low, high

@@ -8,9 +8,10 @@ from matplotlib.figure import SubFigure
 from matplotlib.ticker import MaxNLocator
 
 from .. import palette
+from .._format import printable
 from ..palette import Theme, rgb
 from ._heat import heat, limit_of, over
-from ._panel import Panel, readable, silent
+from ._panel import Panel, silent
 from ._words import Drawing, below, caption, colour_bar, say_upon
 
 STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
@@ -53,7 +54,7 @@ def _example(part: SubFigure, panel: Panel, row: int, theme: Theme) -> None:
     above.set(xlim=(-0.5, len(values) - 0.5), ylim=ends)
     if strips:
         axes[1].imshow(pixels(values.T), aspect="auto", interpolation="nearest")
-        names = [readable(name)[:20] for name in panel.labels[0]]
+        names = [printable(name)[:20] for name in panel.labels[0]]
         axes[1].set_yticks(range(strips), names, parse_math=False)
         for strip in range(1, strips):
             axes[1].axhline(strip - 0.5, color=palette.FAINT, linewidth=0.5)

@@ -13,9 +13,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 from matplotlib.patches import FancyBboxPatch
 
+from .._format import printable
 from ..palette import Theme, rgb
 from ._heat import heat, limit_of, over
-from ._panel import Panel, broken, left_out, readable, silent
+from ._panel import Panel, broken, left_out, silent
 from ._words import Drawing, colour_bar
 
 WIDTH = 8.0
@@ -47,7 +48,7 @@ def laid_out(words: Sequence[str], columns: int = COLUMNS) -> list[Word]:
     placed: list[Word] = []
     line = column = 0
     for index, word in enumerate(words):
-        text = readable(word)
+        text = printable(word)
         if not text:
             continue
         if _wide(text) > columns:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -146,5 +145,5 @@ def _json_run(data: ReportData) -> dict[str, Any]:
             {**finding.to_dict(), "text": str(finding), "page": finding.page}
             for finding in data.findings
         ],
-        "layers": [asdict(layer) for layer in data.layers],
+        "layers": data.layers,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tensorboard.backend import http_util
@@ -29,7 +30,9 @@ from ..show.static import SCRIPT
 from ._runs import PLUGIN, Runs, ServedRun
 
 _MOST = 4096  # buckets
-_BYTES = "application/octet-stream"
+
+PictureAnswer = Callable[[Run, wrappers.Request], bytes]
+"""Returns the numbers of the picture that a request asks for."""
 
 
 class GradientsPlugin(base_plugin.TBPlugin):
@@ -50,10 +53,10 @@ class GradientsPlugin(base_plugin.TBPlugin):
             "/index.js": self._bundle,
             "/runs": self._list,
             "/run": self._facts,
-            "/heat": self._heat,
-            "/curves": self._curves,
-            "/snapshot": self._snapshot,
-            "/histograms": self._histograms,
+            "/heat": partial(self._picture, _heat),
+            "/curves": partial(self._picture, _curves),
+            "/snapshot": partial(self._picture, _snapshot),
+            "/histograms": partial(self._picture, _histograms),
         }
         return {route: _app(answer) for route, answer in answers.items()}
 
@@ -84,40 +87,15 @@ class GradientsPlugin(base_plugin.TBPlugin):
             facts = facts_of(request.args["run"], run, read=run.share)
         return json.dumps(facts), "application/json"
 
-    def _heat(self, request: wrappers.Request) -> tuple[Any, str]:
-        kind = _one_of(request, "kind", KINDS)
-        quantity = _one_of(request, "quantity", tuple(QUANTITIES))
-        span, count = _span(request), _integer(request, "buckets", 1, _MOST)
-        answer = self._served(request).answer(
-            ("heat", kind, quantity, span, count),
-            lambda run: heat_answer(run, kind, quantity, span, count),
-        )
-        return answer, _BYTES
-
-    def _curves(self, request: wrappers.Request) -> tuple[Any, str]:
-        span, count = _span(request), _integer(request, "buckets", 1, _MOST)
-        answer = self._served(request).answer(
-            ("curves", span, count), lambda run: curves_answer(run, span, count)
-        )
-        return answer, _BYTES
-
-    def _snapshot(self, request: wrappers.Request) -> tuple[Any, str]:
-        served = self._served(request)
-        kind = _one_of(request, "kind", KINDS)
-        with served.lock:
-            if not len(served.run.steps):
-                raise NotFound("Nothing is recorded yet.")
-            index = _index(request, served.run, kind)
-            return snapshot_answer(served.run, kind, index), _BYTES
-
-    def _histograms(self, request: wrappers.Request) -> tuple[Any, str]:
-        served = self._served(request)
-        with served.lock:
-            name = request.args.get("name", "")
-            if name not in served.run.names:
-                raise NotFound("`name` must be a weight of the run.")
-            count = _integer(request, "count", 1, 512)
-            return histograms_answer(served.run, name, _span(request), count), _BYTES
+    def _picture(
+        self,
+        answer: Callable[[Run, wrappers.Request], bytes],
+        request: wrappers.Request,
+    ) -> tuple[Any, str]:
+        """Returns the numbers of a picture, which are kept while nothing changes."""
+        key = (answer, *sorted(request.args.items()))
+        content = self._served(request).answer(key, lambda run: answer(run, request))
+        return content, "application/octet-stream"
 
     def _served(self, request: wrappers.Request, *, refresh: bool = False) -> ServedRun:
         served = self._runs.get(*_asker(request), request.args.get("run", ""))
@@ -141,6 +119,36 @@ def _app(answer: Callable[[wrappers.Request], tuple[Any, str]]) -> Any:
         return http_util.Respond(request, content, kind)
 
     return app
+
+
+# pictures -----------------------------------------------------------------------------
+
+
+def _heat(run: Run, request: wrappers.Request) -> bytes:
+    kind = _one_of(request, "kind", KINDS)
+    quantity = _one_of(request, "quantity", tuple(QUANTITIES))
+    count = _integer(request, "buckets", 1, _MOST)
+    return heat_answer(run, kind, quantity, _span(request), count)
+
+
+def _curves(run: Run, request: wrappers.Request) -> bytes:
+    count = _integer(request, "buckets", 1, _MOST)
+    return curves_answer(run, _span(request), count)
+
+
+def _snapshot(run: Run, request: wrappers.Request) -> bytes:
+    kind = _one_of(request, "kind", KINDS)
+    if not len(run.steps):
+        raise NotFound("Nothing is recorded yet.")
+    return snapshot_answer(run, kind, _index(request, run, kind))
+
+
+def _histograms(run: Run, request: wrappers.Request) -> bytes:
+    name = request.args.get("name", "")
+    if name not in run.names:
+        raise NotFound("`name` must be a weight of the run.")
+    count = _integer(request, "count", 1, 512)
+    return histograms_answer(run, name, _span(request), count)
 
 
 # what a request says ------------------------------------------------------------------

@@ -113,7 +113,8 @@ def norm_bars(rows: Sequence[Row]) -> list[float | None]:
     The scale has at least three decades, so that a few norms of about the same size
     look about the same.
     """
-    logs = [_log(row.norm) for row in rows]
+    norms = (row.norm for row in rows)
+    logs = [math.log10(n) if n and math.isfinite(n) else None for n in norms]
     known = [log for log in logs if log is not None]
     if not known:
         return logs
@@ -124,10 +125,6 @@ def norm_bars(rows: Sequence[Row]) -> list[float | None]:
         log if log is None else 0.05 + 0.95 * (log - bottom) / (top - bottom)
         for log in logs
     ]
-
-
-def _log(norm: float | None) -> float | None:
-    return math.log10(norm) if norm and math.isfinite(norm) else None
 
 
 def _notes(rows: Iterable[Row]) -> list[tuple[str, list[str]]]:

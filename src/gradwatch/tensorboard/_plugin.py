@@ -31,9 +31,6 @@ from ._runs import PLUGIN, Runs, ServedRun
 
 _MOST = 4096  # buckets
 
-PictureAnswer = Callable[[Run, wrappers.Request], bytes]
-"""Returns the numbers of the picture that a request asks for."""
-
 
 class GradientsPlugin(base_plugin.TBPlugin):
     """The Gradients tab.

@@ -13,11 +13,13 @@ from rich.console import Console
 
 from gradwatch.diagnose import SYMPTOMS, Finding, Measured
 from gradwatch.run import Layout, Record, RunWriter, open_run
-from gradwatch.show.charts import facts_of, unpacked
+from gradwatch.show.charts import facts_of
 from gradwatch.show.live import follow
 from gradwatch.show.live._rows import rows_of
 from gradwatch.show.report import report
 from gradwatch.summarise import COLUMNS
+
+from .wire import unpacked
 
 NAMES = ("a/kernel", "b/kernel", "c/kernel")
 FINDINGS = (
@@ -171,7 +173,7 @@ def test_other_words_show_the_same_rows_in_the_terminal(pair):
     """States follow from symptoms and numbers."""
     before, after, say_nothing = pair
     expected = rows_of(before)
-    words = [row.state.words for row in expected]
+    words = [row.words for row in expected]
     assert words == ["vanishing", "nonfinite", "idle-rows"]
     say_nothing()
     assert rows_of(after) == expected

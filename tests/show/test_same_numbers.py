@@ -26,11 +26,12 @@ from gradwatch.show.charts import (
     facts_of,
     heat_answer,
     snapshot_answer,
-    unpacked,
 )
 from gradwatch.show.live import follow
 from gradwatch.show.report import report
 from gradwatch.summarise import COLUMNS, blank
+
+from .wire import unpacked
 
 NUMBERS = {
     "tiny": 1e-45,

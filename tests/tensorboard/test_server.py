@@ -15,12 +15,13 @@ from tensorboard.plugins import base_plugin
 from werkzeug.test import Client
 
 from gradwatch.run import Reader, RunWriter
-from gradwatch.show.charts import QUANTITIES, unpacked
+from gradwatch.show.charts import QUANTITIES
 from gradwatch.tensorboard._loader import Loader
 from gradwatch.tensorboard._provided import Provided
 from gradwatch.tensorboard._runs import Runs
 from tensorboard import context as tb_context
 
+from ..show.wire import unpacked
 from .made_up import AT, EVIL, layout_of, record_of, write_run
 
 

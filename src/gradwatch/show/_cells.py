@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from gradwatch.summarise import Row
@@ -14,6 +14,7 @@ from .palette import Tone
 
 MOSTLY_ZERO = 0.9
 _NUMBERS = ("norm", "mean", "std", "min", "max")
+_HEADINGS = ("name", "shape", *_NUMBERS, "% zero", "non-finite")
 HEADINGS = {"weight": "weights", "activation": "activations", "input": "inputs"}
 
 
@@ -34,40 +35,33 @@ class Cell:
     bar: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TableColumn:
-    """The heading of a column and the side its cells lean to."""
-
-    heading: str
-    align: Literal["left", "right"] = "right"
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """Records that belong together; an empty heading is not shown."""
-
-    heading: str
-    records: tuple[tuple[Cell, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A text below the table, and the names that it is about."""
-
-    text: str
-    names: tuple[str, ...]
+Columns = Sequence[tuple[str, Literal["left", "right"]]]
+Records = Sequence[Sequence[Cell]]
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A whole table."""
+    """A whole table.
+
+    Attributes:
+        title: The line above.
+        columns: The heading of each column, and the side its cells lean to.
+        sections: Records that belong together, and their heading; an empty one is not
+            shown.
+        notes: Texts below the table, each with the names that it is about.
+        footer: The lines below everything.
+    """
 
     title: str
-    columns: tuple[TableColumn, ...]
-    sections: tuple[Section, ...]
-    notes_heading: str = ""
-    notes: tuple[Note, ...] = ()
-    footer: tuple[str, ...] = ()
+    columns: Columns
+    sections: Sequence[tuple[str, Records]]
+    notes: Sequence[tuple[str, Sequence[str]]] = ()
+    footer: Sequence[str] = ()
+
+    @property
+    def notes_heading(self) -> str:
+        """The line above the notes."""
+        return f"no gradient ({sum(len(names) for _, names in self.notes)})"
 
 
 def grid_of_rows(
@@ -87,26 +81,21 @@ def grid_of_rows(
         digits: Number of significant digits.
         hidden: Headings of columns to leave out.
     """
-    makers = [maker for maker in _MAKERS if maker[0].heading not in hidden]
+    headings = [heading for heading in _HEADINGS if heading not in hidden]
     sections = []
     for kind, members in by_kind(rows).items():
-        bars = norm_bars(members)
         records = []
-        for row, bar in zip(members, bars, strict=True):
-            cells = {c.heading: make(row, digits) for c, make in makers}
-            cells["norm"] = replace(cells["norm"], bar=bar)
-            records.append(tuple(cells.values()))
-        heading = f"{HEADINGS.get(kind, form.printable(kind))} ({len(members)})"
-        sections.append(Section(heading, tuple(records)))
-    missing = _notes(rows)
-    count = sum(len(note.names) for note in missing)
+        for row, bar in zip(members, norm_bars(members), strict=True):
+            cells = dict(zip(_HEADINGS, _cells(row, digits, bar), strict=True))
+            records.append([cells[heading] for heading in headings])
+        title_of = HEADINGS.get(kind, form.printable(kind))
+        sections.append((f"{title_of} ({len(members)})", records))
     return Grid(
-        title=form.printable(title),
-        columns=tuple(column for column, _ in makers),
-        sections=tuple(sections),
-        notes_heading=f"no gradient ({count})" if count else "",
-        notes=missing,
-        footer=tuple(form.printable(line) for line in footer),
+        form.printable(title),
+        [(h, "left" if h in ("name", "shape") else "right") for h in headings],
+        sections,
+        _notes(rows),
+        [form.printable(line) for line in footer],
     )
 
 
@@ -124,7 +113,8 @@ def norm_bars(rows: Sequence[Row]) -> list[float | None]:
     The scale has at least three decades, so that a few norms of about the same size
     look about the same.
     """
-    logs = [_log(row.norm) for row in rows]
+    norms = (row.norm for row in rows)
+    logs = [math.log10(n) if n and math.isfinite(n) else None for n in norms]
     known = [log for log in logs if log is not None]
     if not known:
         return logs
@@ -137,67 +127,38 @@ def norm_bars(rows: Sequence[Row]) -> list[float | None]:
     ]
 
 
-def _log(norm: float | None) -> float | None:
-    return math.log10(norm) if norm and math.isfinite(norm) else None
-
-
-def _notes(rows: Iterable[Row]) -> tuple[Note, ...]:
+def _notes(rows: Iterable[Row]) -> list[tuple[str, list[str]]]:
     """Returns each reason once, with the names it holds for."""
     reasons: dict[str, list[str]] = {}
     for row in rows:
         if row.missing is not None:
-            names = reasons.setdefault(row.missing, [])
+            names = reasons.setdefault(form.printable(row.missing), [])
             names.append(form.printable(row.name))
-    return tuple(Note(form.printable(r), tuple(n)) for r, n in reasons.items())
+    return list(reasons.items())
 
 
-def _number_cell(value: float | None, digits: int) -> Cell:
-    text = form.number(value, digits)
+def _cells(row: Row, digits: int, bar: float | None) -> Iterator[Cell]:
+    """Yields the cells below `_HEADINGS`."""
+    absent: Tone = "plain" if row.missing is None else "dim"
+    yield Cell(form.printable(row.name), "alarm" if row.nonfinite else absent)
+    # A tensor that was never met has no dtype, and no shape to show.
+    shape = form.dimensions(row.shape) if row.dtype else form.number(None)
+    yield Cell(shape, absent, f"{row.shape} {row.dtype}")
+    for name in _NUMBERS:
+        value = getattr(row, name)
+        odd = value is not None and not math.isfinite(value)
+        text = form.number(value, digits)
+        length = bar if name == "norm" else None
+        yield _cell(value, text, "alarm" if odd else "plain", length)
+    many = row.zeros is not None and row.zeros >= MOSTLY_ZERO
+    yield _cell(row.zeros, form.percent(row.zeros), "warn" if many else "plain")
+    counts = form.nonfinite(row.nan, row.posinf, row.neginf)
+    unknown: Tone = "dim" if row.nonfinite is None else "plain"
+    yield Cell(counts, "alarm" if row.nonfinite else unknown)
+
+
+def _cell(value: float | None, text: str, tone: Tone, bar: float | None = None) -> Cell:
+    """Returns the cell of a number, which is dim if it was not measured."""
     if value is None:
-        return Cell(text, "dim")
-    return Cell(text, "plain" if math.isfinite(value) else "alarm", repr(value))
-
-
-def _number_column(name: str) -> Callable[[Row, int], Cell]:
-    return lambda row, digits: _number_cell(getattr(row, name), digits)
-
-
-def _zeros_cell(row: Row, _: int) -> Cell:
-    text = form.percent(row.zeros)
-    if row.zeros is None:
-        return Cell(text, "dim")
-    return Cell(text, "warn" if row.zeros >= MOSTLY_ZERO else "plain", repr(row.zeros))
-
-
-def _nonfinite_cell(row: Row, _: int) -> Cell:
-    text = form.nonfinite(row.nan, row.posinf, row.neginf)
-    if row.nonfinite is None:
-        return Cell(text, "dim")
-    return Cell(text, "alarm" if row.nonfinite else "plain")
-
-
-def _tone_of_name(row: Row) -> Tone:
-    if row.missing is not None:
-        return "dim"
-    return "alarm" if row.nonfinite else "plain"
-
-
-_Maker = tuple[TableColumn, Callable[[Row, int], Cell]]
-_MAKERS: tuple[_Maker, ...] = (
-    (
-        TableColumn("name", "left"),
-        lambda row, _: Cell(form.printable(row.name), _tone_of_name(row)),
-    ),
-    (
-        TableColumn("shape", "left"),
-        lambda row, _: Cell(
-            # A tensor that was never met has no dtype, and no shape to show.
-            form.dimensions(row.shape) if row.dtype else form.number(None),
-            "plain" if row.missing is None else "dim",
-            f"{row.shape} {row.dtype}",
-        ),
-    ),
-    *((TableColumn(name), _number_column(name)) for name in _NUMBERS),
-    (TableColumn("% zero"), _zeros_cell),
-    (TableColumn("non-finite"), _nonfinite_cell),
-)
+        return Cell(text, "dim", bar=bar)
+    return Cell(text, tone, repr(value), bar)

@@ -124,8 +124,11 @@ def log_limits(
 
 
 def log_ticks(axis: Axis, low: float, high: float, most: int = 11) -> None:
-    """Puts ticks at powers of ten only."""
-    set_ticks(axis, FixedLocator(powers_of_ten(low, high, most)))
+    """Puts ticks at powers of ten only; `LogLocator` overflows near 1e308."""
+    first, last = math.ceil(math.log10(low)), math.floor(math.log10(high))
+    step = math.ceil((last - first + 1) / most)
+    powers = range(first + -first % step, last + 1, step)
+    set_ticks(axis, FixedLocator([10.0**power for power in powers]))
 
 
 def set_ticks(axis: Axis, major: Locator) -> None:
@@ -133,13 +136,6 @@ def set_ticks(axis: Axis, major: Locator) -> None:
     axis.set_major_locator(major)
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())
-
-
-def powers_of_ten(low: float, high: float, most: int = 11) -> list[float]:
-    """Returns the ticks between two ends; `LogLocator` overflows near 1e308."""
-    first, last = math.ceil(math.log10(low)), math.floor(math.log10(high))
-    step = math.ceil((last - first + 1) / most)
-    return [10.0**power for power in range(first + -first % step, last + 1, step)]
 
 
 def colour_scale(image: ScalarMappable, ax: Axes, label: str) -> Axis:

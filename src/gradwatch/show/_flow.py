@@ -79,24 +79,19 @@ def _within(mark: Mark, group: str, kind: Block) -> bool:
 
 def _draw_trend(axis: FlowAxis, group: str, marks: Sequence[Mark]) -> None:
     """Connects the markers of one group; a gradient without a value breaks the line."""
-    if all(mark.typical is None for mark in marks):
+    if all(math.isnan(mark.typical) for mark in marks):
         return
-    values = [math.nan if mark.typical is None else mark.typical for mark in marks]
-    line = axis.xy([mark.position for mark in marks], values)
+    line = axis.xy([mark.position for mark in marks], [m.typical for m in marks])
     colour = _group(axis, group)[1]
     axis.ax.plot(*line, color=colour, alpha=0.35, linewidth=1.2, zorder=2)
 
 
 def _draw_group(axis: FlowAxis, group: str, marks: Sequence[Mark]) -> Line2D:
     sign, colour, label = _group(axis, group)
-    drawn = [
-        (m.position, m.typical, m.largest) for m in marks if m.typical and m.largest
-    ]
+    drawn = [m for m in marks if m.largest > 0]
+    ends = [axis.xy((m.position, m.position), (m.typical, m.largest)) for m in drawn]
     reach = LineCollection(
-        [
-            list(zip(*axis.xy((at, at), (typical, largest)), strict=True))
-            for at, typical, largest in drawn
-        ],
+        [list(zip(*xy, strict=True)) for xy in ends],
         colors=colour,
         linewidths=1 + 1.5 * axis.dots,
         alpha=0.4,
@@ -106,7 +101,7 @@ def _draw_group(axis: FlowAxis, group: str, marks: Sequence[Mark]) -> Line2D:
     size = _SIZES.get(sign, 5) * max(0.7, axis.dots)
     paper = axis.ax.get_facecolor()
     style = marker(sign, size, paper, 0.5, markerfacecolor=colour)
-    points = axis.xy([at for at, *_ in drawn], [typical for _, typical, _ in drawn])
+    points = axis.xy([m.position for m in drawn], [m.typical for m in drawn])
     axis.ax.plot(*points, **style, zorder=4)
     return Line2D([], [], **{**style, "markersize": 6}, label=label)
 

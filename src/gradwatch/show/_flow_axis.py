@@ -62,9 +62,9 @@ class FlowAxis:
             return 8.0, 1.6 + 0.21 * max(positions, 5)
         return min(18.0, max(11.0, 0.055 * positions)), 5.2
 
-    def xy(self, positions: Sequence[float], values: Sequence[float]) -> Any:
-        """Returns positions and values in the order x, y."""
-        return (values, positions) if self.named else (positions, values)
+    def xy(self, along: Any, across: Any) -> Any:
+        """Returns what is along the depth and across it, in the order x, y."""
+        return (across, along) if self.named else (along, across)
 
     def edge(self, end: Literal[0, 1]) -> Transform:
         """Returns the transform for marks at an end of the value axis.
@@ -72,13 +72,11 @@ class FlowAxis:
         In it, values are shares of that axis: 0 is the lowest end and 1 the highest,
         each a little inside, by the same distance on paper at any size.
         """
-        share, data = self.ax.transAxes, self.ax.transData
-        inside = INSIDE if end == 0 else -INSIDE
-        figure = self.ax.get_figure(root=True)
-        if self.named:
-            blend = blended_transform_factory(share, data)
-            return offset_copy(blend, figure, x=inside)
-        return offset_copy(blended_transform_factory(data, share), figure, y=inside)
+        blend = blended_transform_factory(
+            *self.xy(self.ax.transData, self.ax.transAxes)
+        )
+        shift = self.xy(0.0, INSIDE if end == 0 else -INSIDE)
+        return offset_copy(blend, self.ax.get_figure(root=True), *shift)
 
     def finish(self, title: str) -> None:
         """Sets scales, limits, ticks, labels and the title."""
@@ -90,13 +88,12 @@ class FlowAxis:
             ax.set(xscale="log", xlim=(low, high), xlabel=VALUES)
             ax.set_ylim(self._last + 0.8, -0.8 if len(self.kinds) == 1 else -1.7)
             self._name_each()
-            ax.yaxis.set_tick_params(length=0)
         else:
             ax.set(yscale="log", ylim=(low, high), ylabel=VALUES.replace(": ", ":\n"))
             ax.set(xlim=(-1, self._last + 1), xlabel=DEPTH)
             self._name_blocks()
-            ax.xaxis.set_tick_params(length=0)
-        if all(mark.typical is None for mark in self.marks):
+        ax.tick_params("y" if self.named else "x", length=0)
+        if not any(mark.state == "value" for mark in self.marks):
             set_ticks(value, NullLocator())  # any scale would be made up
             value.set_label_text(NO_VALUES)
         else:
@@ -110,9 +107,7 @@ class FlowAxis:
 
     def _limits(self) -> tuple[float, float]:
         """Returns the ends of the value axis, with room for the marks at its edges."""
-        values = [
-            v for m in self.marks for v in (m.typical, m.largest) if v is not None
-        ]
+        values = [v for m in self.marks for v in (m.typical, m.largest)]
         edge = any(m.state in ("zero", "missing", "empty") for m in self.marks)
         alarm = any(m.alarm for m in self.marks)
         return log_limits(values, 2, 0.13 if edge else 0.06, 0.13 if alarm else 0.06)
@@ -160,27 +155,22 @@ class FlowAxis:
 
     def _show_kinds(self) -> None:
         """Heads each kind with its name."""
-        units = ("axes fraction", "data") if self.named else ("data", "axes fraction")
+        before, end, shift = (0.9, 0, (4, -3)) if self.named else (0, 1, (-3, -10))
+        units = self.xy("data", "axes fraction")
         for kind in self.kinds:
-            at = (0, kind.first - 0.9) if self.named else (kind.first, 1)
-            shift = (4, -3) if self.named else (-3, -10)
+            at = self.xy(kind.first - before, end)
             note(self.ax, kind.label, at, shift, units, fontweight="bold")
 
     def _show_float16(self) -> None:
         """Marks where float16 rounds to zero, when a typical value lies below."""
-        typical = [mark.typical for mark in self.marks if mark.typical is not None]
-        if not typical or min(typical) > FLOAT16_VANISHES:
+        if not any(mark.typical <= FLOAT16_VANISHES for mark in self.marks):
             return
-        text, at = "zero in float16", FLOAT16_VANISHES
-        style: Style = {"color": self.theme.muted, "fontsize": 7.5}
-        rule: Style = {"color": self.theme.muted, "ls": ":", "lw": 1}
-        if self.named:
-            self.ax.axvline(at, **rule)
-            note(self.ax, text, (at, 0), (3, 3), ("data", "axes fraction"), **style)
-        else:
-            self.ax.axhline(at, **rule)
-            style["ha"] = "right"
-            note(self.ax, text, (1, at), (-2, 2), ("axes fraction", "data"), **style)
+        rule = self.ax.axvline if self.named else self.ax.axhline
+        rule(FLOAT16_VANISHES, color=self.theme.muted, ls=":", lw=1)
+        end, shift, side = (0, (3, 3), "left") if self.named else (1, (-2, 2), "right")
+        at, units = self.xy(end, FLOAT16_VANISHES), self.xy("axes fraction", "data")
+        style: Style = {"color": self.theme.muted, "fontsize": 7.5, "ha": side}
+        note(self.ax, "zero in float16", at, shift, units, **style)
 
 
 def _inches(ax: Axes) -> tuple[float, float]:

@@ -28,7 +28,8 @@ def fold(names: Iterable[str], width: int) -> dict[str, str]:
     long = [name for name in names if cell_len(name) > width]
     shown = {name: name for name in names if cell_len(name) <= width}
     cuts = []
-    for head in _heads(width):
+    best = _middle(width)
+    for head in sorted(range(max(1, width)), key=lambda head: abs(head - best)):
         cuts.append({name: cut(name, head, width) for name in long})
         texts = Counter([*shown.values(), *cuts[-1].values()])
         if len(texts) == len(names):
@@ -67,7 +68,7 @@ def cut(name: str, head: int, width: int) -> str:
 
 def middle(name: str, width: int) -> str:
     """Returns the name in `width` cells: whole, or with an ellipsis in its middle."""
-    return name if cell_len(name) <= width else cut(name, (width - 1) * 2 // 5, width)
+    return name if cell_len(name) <= width else cut(name, _middle(width), width)
 
 
 def _in_parts(name: str, width: int) -> Iterator[str]:
@@ -88,7 +89,6 @@ def _fitting(text: str, names: str) -> list[str]:
     return re.findall(f"^{pattern}$", names, re.MULTILINE)
 
 
-def _heads(width: int) -> list[int]:
-    """Returns where to cut, best first: a little left of the middle, then outwards."""
-    best = (width - 1) * 2 // 5
-    return sorted(range(max(1, width)), key=lambda head: abs(head - best))
+def _middle(width: int) -> int:
+    """Returns the best column to cut at: a little left of the middle."""
+    return (width - 1) * 2 // 5

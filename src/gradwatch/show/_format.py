@@ -85,8 +85,5 @@ def printable(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else _spelled_out(c) for c in text)
-
-
-def _spelled_out(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
+    # The repr of a character that cannot be printed spells it out, in quotes.
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from gradwatch.summarise import Row
 
-from ._cells import Cell, Grid, Section, grid_of_rows
+from ._cells import Cell, Grid, grid_of_rows
 from .palette import THEMES, TONES, tone_colour
 from .static import NOTEBOOK
 
@@ -47,41 +47,38 @@ def _lines(grid: Grid) -> Iterator[str]:
     yield f"<style>{STYLE}</style>"
     yield "<table>"
     yield f"<caption>{escape(grid.title)}</caption>"
-    heads = (
-        f'<th scope="col" class="{column.align}">{escape(column.heading)}</th>'
-        for column in grid.columns
-    )
-    yield f"<thead><tr>{''.join(heads)}</tr></thead>"
-    for section in grid.sections:
-        yield from _section(section, grid)
+    yield table_head(grid.columns)
+    width = f'colspan="{len(grid.columns)}"'
+    for heading, records in grid.sections:
+        yield "<tbody>"
+        yield (
+            f'<tr><th scope="rowgroup" class="left" {width}>{escape(heading)}</th></tr>'
+        )
+        for record in records:
+            cells = map(_cell, record, (side for _, side in grid.columns))
+            yield f"<tr>{''.join(cells)}</tr>"
+        yield "</tbody>"
     if not grid.sections:
-        yield f'<tr><td colspan="{len(grid.columns)}">nothing to show</td></tr>'
+        yield f"<tr><td {width}>nothing to show</td></tr>"
     yield "</table>"
     if grid.notes:
         yield f"<p><strong>{escape(grid.notes_heading)}</strong></p><ul>"
-        for note in grid.notes:
-            names = ", ".join(f"<code>{escape(name)}</code>" for name in note.names)
-            yield f"<li>{names}<div>{escape(note.text)}</div></li>"
+        for text, names in grid.notes:
+            listed = ", ".join(f"<code>{escape(name)}</code>" for name in names)
+            yield f"<li>{listed}<div>{escape(text)}</div></li>"
         yield "</ul>"
     for line in grid.footer:
         yield f"<p>{escape(line)}</p>"
     yield "</div>"
 
 
-def _section(section: Section, grid: Grid) -> Iterator[str]:
-    yield "<tbody>"
-    if section.heading:
-        yield (
-            f'<tr><th scope="rowgroup" class="left" colspan="{len(grid.columns)}">'
-            f"{escape(section.heading)}</th></tr>"
-        )
-    for record in section.records:
-        cells = (
-            _cell(cell, column.align)
-            for cell, column in zip(record, grid.columns, strict=True)
-        )
-        yield f"<tr>{''.join(cells)}</tr>"
-    yield "</tbody>"
+def table_head(columns: Iterable[tuple[str, str]]) -> str:
+    """Returns the head of a table: each heading, and the side its cells lean to."""
+    heads = (
+        f'<th scope="col" class="{side}">{escape(heading)}</th>'
+        for heading, side in columns
+    )
+    return f"<thead><tr>{''.join(heads)}</tr></thead>"
 
 
 def _cell(cell: Cell, align: str) -> str:
@@ -99,19 +96,19 @@ def _cell(cell: Cell, align: str) -> str:
 def _style() -> str:
     """Returns the style sheet: colours are inherited, or set for light and for dark."""
     light, dark = THEMES["light"], THEMES["dark"]
-    lines = _themed("bar", "background", light.hues[0], dark.hues[0])
-    lines += _themed("pos", "background", light.positive, dark.positive)
-    lines += _themed("neg", "background", light.negative, dark.negative)
-    for tone in TONES:
-        colours = tone_colour(tone, light), tone_colour(tone, dark)
-        lines += _themed(tone, "color", *colours) if all(colours) else []
+    rules = [
+        ("bar", "background", light.hues[0], dark.hues[0]),
+        ("pos", "background", light.positive, dark.positive),
+        ("neg", "background", light.negative, dark.negative),
+        *((t, "color", tone_colour(t, light), tone_colour(t, dark)) for t in TONES),
+    ]
+    lines = []
+    for name, style, on_light, on_dark in rules:
+        if on_light is not None:
+            selectors = ",".join(f"{theme} .gradwatch .{name}" for theme in _DARK)
+            lines.append(f".gradwatch .{name}{{{style}:{on_light}}}")
+            lines.append(f"{selectors}{{{style}:{on_dark}}}")
     return NOTEBOOK.read_text(encoding="utf-8") + "\n".join(lines)
-
-
-def _themed(name: str, style: str, light: str | None, dark: str | None) -> list[str]:
-    """Returns the rules of a class on a light page and in dark notebooks."""
-    selectors = ",".join(f"{theme} .gradwatch .{name}" for theme in _DARK)
-    return [f".gradwatch .{name}{{{style}:{light}}}", f"{selectors}{{{style}:{dark}}}"]
 
 
 STYLE = _style()

@@ -30,7 +30,7 @@ class Mark:
         name: The address.
         group: The marker it gets: `"weight"`, `"vector"`, `"activation"`, ….
         state: `"nonfinite"` if there is no finite element at all.
-        typical: The mean of |g|, above 0; `None` unless the state is `"value"`.
+        typical: The mean of |g|, above 0; NaN unless the state is `"value"`.
         largest: The largest |g|, likewise.
         alarm: True if any element is NaN or infinite.
     """
@@ -39,8 +39,8 @@ class Mark:
     name: str
     group: str
     state: State
-    typical: float | None
-    largest: float | None
+    typical: float
+    largest: float
     alarm: bool
 
 
@@ -122,8 +122,8 @@ def without_common_start(names: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def _mark(row: Row, position: float) -> Mark:
-    state, typical, largest = _state(row), None, None
-    if state == "value":
+    state, typical, largest = _state(row), math.nan, math.nan
+    if state == "value" and row.mean_abs is not None:
         typical = row.mean_abs
         if row.min is not None and row.max is not None:
             largest = max(abs(row.min), abs(row.max))

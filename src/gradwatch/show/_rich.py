@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rich import box
 from rich.cells import cell_len
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from gradwatch.summarise import Row
 
-from ._cells import Cell, Grid, grid_of_rows
+from ._cells import Grid, grid_of_rows
 from ._fold import fold
 from .palette import TONES
 
@@ -81,12 +81,9 @@ def fit_rows(
     """Returns the fullest table of gradients that fits the width."""
     for digits, hidden, enough in _LAYOUTS:
         footnote = (f"not shown at this width: {', '.join(hidden)}",) if hidden else ()
+        lines = (*footer, *footnote)
         grid = grid_of_rows(
-            rows,
-            title=title,
-            footer=(*footer, *footnote),
-            digits=digits,
-            hidden=hidden,
+            rows, title=title, footer=lines, digits=digits, hidden=hidden
         )
         names, *others = natural_widths(grid)
         if width - sum(others) - GAP * len(others) >= min(names, enough):
@@ -99,13 +96,12 @@ def natural_widths(grid: Grid) -> list[int]:
 
     The headings of sections stand in the first column, and count there.
     """
-    records = [record for section in grid.sections for record in section.records]
+    records = [record for _, records in grid.sections for record in records]
     first, *others = (
-        max([cell_len(column.heading), *(cell_len(r[i].text) for r in records)])
-        for i, column in enumerate(grid.columns)
+        max([cell_len(heading), *(cell_len(r[i].text) for r in records)])
+        for i, (heading, _) in enumerate(grid.columns)
     )
-    headings = (cell_len(section.heading) for section in grid.sections)
-    return [max([first, *headings]), *others]
+    return [max([first, *(cell_len(heading) for heading, _ in grid.sections)]), *others]
 
 
 def _render(grid: Grid, width: int) -> Iterator[RenderableType]:
@@ -116,10 +112,9 @@ def _render(grid: Grid, width: int) -> Iterator[RenderableType]:
         yield Text("nothing to show", TONES["dim"])
     if grid.notes:
         yield Text(f"\n{grid.notes_heading}", TONES["heading"])
-    for note in grid.notes:
-        names = Text(", ".join(note.names), overflow="fold")
-        yield Padding(names, (0, 0, 0, 2))
-        yield Padding(Text(note.text, TONES["dim"]), (0, 0, 0, 4))
+    for text, names in grid.notes:
+        yield Padding(Text(", ".join(names), overflow="fold"), (0, 0, 0, 2))
+        yield Padding(Text(text, TONES["dim"]), (0, 0, 0, 4))
     if grid.footer:
         yield Text("\n" + "\n".join(grid.footer))
 
@@ -130,28 +125,28 @@ def _table(grid: Grid, width: int) -> Table:
     first = min(max(LEAST_NAME, room), first)
     # Where even that is too much, rich wraps the widest of the other columns.
     sizes = [first, *(others if first <= room else [None] * len(others))]
-    table = Table(
-        box=_RULES,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, GAP - 1, 0, 0),
-        header_style=TONES["heading"],
-    )
-    for column, size in zip(grid.columns, sizes, strict=True):
-        table.add_column(
-            Text(column.heading), justify=column.align, overflow="fold", width=size
-        )
-    records = [record for section in grid.sections for record in section.records]
-    shown = fold((record[0].text for record in records), first)
-    for section in grid.sections:
+    table = bare_table(_RULES)
+    for (heading, side), size in zip(grid.columns, sizes, strict=True):
+        table.add_column(Text(heading), justify=side, overflow="fold", width=size)
+    names = (name.text for _, records in grid.sections for name, *_ in records)
+    shown = fold(names, first)
+    for heading, records in grid.sections:
         table.add_section()
-        if section.heading:
-            table.add_row(Text(section.heading, TONES["heading"]))
-        for name, *cells in section.records:
-            table.add_row(*map(_text, (replace(name, text=shown[name.text]), *cells)))
+        if heading:
+            table.add_row(Text(heading, TONES["heading"]))
+        for name, *cells in records:
+            # A Text and never a str: rich would read "[bold]" in a layer's name as
+            # markup.
+            texts = [shown[name.text], *(cell.text for cell in cells)]
+            tones = [TONES[cell.tone] for cell in (name, *cells)]
+            table.add_row(*map(Text, texts, tones))
     return table
 
 
-def _text(cell: Cell) -> Text:
-    # A Text and never a str: rich would read "[bold]" in a layer's name as markup.
-    return Text(cell.text, TONES[cell.tone])
+def bare_table(rules: box.Box) -> Table:
+    """Returns an empty table without a frame, its columns `GAP` cells apart."""
+    style = TONES["heading"]
+    padding = (0, GAP - 1, 0, 0)
+    return Table(
+        box=rules, show_edge=False, pad_edge=False, padding=padding, header_style=style
+    )

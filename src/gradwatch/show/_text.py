@@ -6,13 +6,14 @@ import io
 import shutil
 import sys
 from collections.abc import Sequence
+from typing import Literal
 
 from rich.console import Console, RenderableType
 
 from gradwatch.summarise import Row
 
 from . import _format as form
-from ._cells import Cell, Grid, Section, TableColumn
+from ._cells import Cell, Grid
 from ._rich import FittedTable, table_rich
 
 DEFAULT_WIDTH = 100
@@ -64,7 +65,7 @@ def table_text(
         width: Cells to fit into. By default those of the terminal when there is one,
             100 otherwise.
     """
-    return _printed(table_rich(rows, title=title, footer=footer), width)
+    return printed(table_rich(rows, title=title, footer=footer), width)
 
 
 def plain_table(
@@ -102,22 +103,19 @@ def plain_table(
                 f"`records` must have {len(columns)} entries each, one per column. "
                 f"Received: {tuple(record)!r}. Use an empty string for what is unknown."
             )
-    numeric = [
-        any(record[i] for record in records)
-        and all(_is_number(record[i]) for record in records)
-        for i in range(len(columns))
-    ]
-    cells = tuple(tuple(Cell(form.printable(word)) for word in r) for r in records)
+    grid_columns: list[tuple[str, Literal["left", "right"]]] = []
+    for index, name in enumerate(columns):
+        words = [record[index] for record in records]
+        numeric = any(words) and all(map(_is_number, words))
+        grid_columns.append((form.printable(name), "right" if numeric else "left"))
+    cells = [[Cell(form.printable(word)) for word in record] for record in records]
     grid = Grid(
-        title=form.printable(title),
-        columns=tuple(
-            TableColumn(form.printable(name), "right" if leans else "left")
-            for name, leans in zip(columns, numeric, strict=True)
-        ),
-        sections=(Section("", cells),) if cells else (),
-        footer=tuple(form.printable(line) for line in footer),
+        form.printable(title),
+        grid_columns,
+        [("", cells)] if cells else [],
+        footer=[form.printable(line) for line in footer],
     )
-    return _printed(FittedTable(lambda _: grid), width)
+    return printed(FittedTable(lambda _: grid), width)
 
 
 def _is_number(word: str) -> bool:
@@ -129,7 +127,8 @@ def _is_number(word: str) -> bool:
     return True
 
 
-def _printed(renderable: RenderableType, width: int | None) -> str:
+def printed(renderable: RenderableType, width: int | None = None) -> str:
+    """Returns what rich would print, as plain text."""
     console = Console(
         file=io.StringIO(),
         width=max(NARROWEST, _terminal_width() if width is None else width),

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,52 +119,45 @@ _PAGES = {
     "shadow": ("0 1px 2px #1F232812", "none"),
 }
 
-THEMES: dict[str, Theme] = {
-    "light": Theme(
-        paper="#FFFFFF",
-        ink=INK,
-        muted=MUTED,
-        alarm=ALARM,
-        warn="#8A5A00",
-        good="#00694D",
-        hues=(BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION),
-        ramp=("#F2F6E4", "#A9DCC6", "#43AAC6", "#0072B2", "#0A2A5C"),
-        fork=("#084A80", "#5AA6D6", "#F4F4F2", "#F0A43C", "#9A4A00"),
-        nan=ALARM,
-        posinf=ORANGE,
-        neginf=PURPLE,
-        zero="#D5CFC8",
-        unmeasured="#80889030",
-        sick=VERMILION,
-        positive=VERMILION,
-        negative=BLUE,
-        rising=("#F7D08A", "#DD6B0C", "#8A2A00"),
-        washed=(0.66, 1.0),
-        page={name: light for name, (light, _) in _PAGES.items()},
-    ),
-    "dark": Theme(
-        paper="#181B20",
-        ink="#E6EAEE",
-        muted="#9AA4AF",
-        alarm="#FF7B72",
-        warn="#F2B84B",
-        good="#4FD1A5",
+# Likewise; the fields of a theme.
+_FIELDS: dict[str, tuple[Any, Any]] = {
+    "paper": ("#FFFFFF", "#181B20"),
+    "ink": (INK, "#E6EAEE"),
+    "muted": (MUTED, "#9AA4AF"),
+    "alarm": (ALARM, "#FF7B72"),
+    "warn": ("#8A5A00", "#F2B84B"),
+    "good": ("#00694D", "#4FD1A5"),
+    "hues": (
+        (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION),
         # The darkest hue of the light page is near this page.
-        hues=(SKY, ORANGE, "#2BC48F", PURPLE, "#4C9BE0", "#FF9B57"),
-        ramp=("#12243F", "#0072B2", "#43AAC6", "#A9DCC6", "#FBFBE3"),
-        fork=("#8FD0F5", "#1F78B4", "#22262B", "#C77B12", "#FFC872"),
-        nan="#FF4B4B",
-        posinf=ORANGE,
-        neginf=PURPLE,
-        zero="#4C4741",
-        unmeasured="#80889030",
-        sick="#FF9B57",
-        positive=ORANGE,
-        negative=SKY,
-        rising=("#7A3A08", "#E88A1A", "#FFE3A0"),
-        washed=(0.06, 0.36),
-        page={name: dark for name, (_, dark) in _PAGES.items()},
+        (SKY, ORANGE, "#2BC48F", PURPLE, "#4C9BE0", "#FF9B57"),
     ),
+    "ramp": (
+        ("#F2F6E4", "#A9DCC6", "#43AAC6", "#0072B2", "#0A2A5C"),
+        ("#12243F", "#0072B2", "#43AAC6", "#A9DCC6", "#FBFBE3"),
+    ),
+    "fork": (
+        ("#084A80", "#5AA6D6", "#F4F4F2", "#F0A43C", "#9A4A00"),
+        ("#8FD0F5", "#1F78B4", "#22262B", "#C77B12", "#FFC872"),
+    ),
+    "nan": (ALARM, "#FF4B4B"),
+    "posinf": (ORANGE, ORANGE),
+    "neginf": (PURPLE, PURPLE),
+    "zero": ("#D5CFC8", "#4C4741"),
+    "unmeasured": ("#80889030", "#80889030"),
+    "sick": (VERMILION, "#FF9B57"),
+    "positive": (VERMILION, ORANGE),
+    "negative": (BLUE, SKY),
+    "rising": (("#F7D08A", "#DD6B0C", "#8A2A00"), ("#7A3A08", "#E88A1A", "#FFE3A0")),
+    "washed": ((0.66, 1.0), (0.06, 0.36)),
+}
+
+THEMES: dict[str, Theme] = {
+    theme: Theme(
+        **{name: pair[index] for name, pair in _FIELDS.items()},
+        page={name: pair[index] for name, pair in _PAGES.items()},
+    )
+    for index, theme in enumerate(("light", "dark"))
 }
 
 Tone = Literal["plain", "dim", "warn", "alarm", "heading"]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tensorboard.backend import http_util
 from tensorboard.plugins import base_plugin
 from werkzeug import wrappers
+from werkzeug.exceptions import BadRequest, NotFound
 
 from tensorboard import plugin_util
 
@@ -28,15 +30,6 @@ from ..show.static import SCRIPT
 from ._runs import PLUGIN, Runs, ServedRun
 
 _MOST = 4096  # buckets
-_BYTES = "application/octet-stream"
-
-
-class _RefusedError(Exception):
-    """A request that has no answer: a status, and why."""
-
-    def __init__(self, status: int, why: str) -> None:
-        super().__init__(why)
-        self.status = status
 
 
 class GradientsPlugin(base_plugin.TBPlugin):
@@ -57,10 +50,10 @@ class GradientsPlugin(base_plugin.TBPlugin):
             "/index.js": self._bundle,
             "/runs": self._list,
             "/run": self._facts,
-            "/heat": self._heat,
-            "/curves": self._curves,
-            "/snapshot": self._snapshot,
-            "/histograms": self._histograms,
+            "/heat": partial(self._picture, _heat),
+            "/curves": partial(self._picture, _curves),
+            "/snapshot": partial(self._picture, _snapshot),
+            "/histograms": partial(self._picture, _histograms),
         }
         return {route: _app(answer) for route, answer in answers.items()}
 
@@ -91,45 +84,20 @@ class GradientsPlugin(base_plugin.TBPlugin):
             facts = facts_of(request.args["run"], run, read=run.share)
         return json.dumps(facts), "application/json"
 
-    def _heat(self, request: wrappers.Request) -> tuple[Any, str]:
-        kind = _one_of(request, "kind", KINDS)
-        quantity = _one_of(request, "quantity", tuple(QUANTITIES))
-        span, count = _span(request), _integer(request, "buckets", 1, _MOST)
-        answer = self._served(request).answer(
-            ("heat", kind, quantity, span, count),
-            lambda run: heat_answer(run, kind, quantity, span, count),
-        )
-        return answer, _BYTES
-
-    def _curves(self, request: wrappers.Request) -> tuple[Any, str]:
-        span, count = _span(request), _integer(request, "buckets", 1, _MOST)
-        answer = self._served(request).answer(
-            ("curves", span, count), lambda run: curves_answer(run, span, count)
-        )
-        return answer, _BYTES
-
-    def _snapshot(self, request: wrappers.Request) -> tuple[Any, str]:
-        served = self._served(request)
-        kind = _one_of(request, "kind", KINDS)
-        with served.lock:
-            if not len(served.run.steps):
-                raise _RefusedError(404, "Nothing is recorded yet.")
-            index = _index(request, served.run, kind)
-            return snapshot_answer(served.run, kind, index), _BYTES
-
-    def _histograms(self, request: wrappers.Request) -> tuple[Any, str]:
-        served = self._served(request)
-        with served.lock:
-            name = request.args.get("name", "")
-            if name not in served.run.names:
-                raise _RefusedError(404, "`name` must be a weight of the run.")
-            count = _integer(request, "count", 1, 512)
-            return histograms_answer(served.run, name, _span(request), count), _BYTES
+    def _picture(
+        self,
+        answer: Callable[[Run, wrappers.Request], bytes],
+        request: wrappers.Request,
+    ) -> tuple[Any, str]:
+        """Returns the numbers of a picture, which are kept while nothing changes."""
+        key = (answer, *sorted(request.args.items()))
+        content = self._served(request).answer(key, lambda run: answer(run, request))
+        return content, "application/octet-stream"
 
     def _served(self, request: wrappers.Request, *, refresh: bool = False) -> ServedRun:
         served = self._runs.get(*_asker(request), request.args.get("run", ""))
         if served is None:
-            raise _RefusedError(404, "`run` must be a run that TensorBoard serves.")
+            raise NotFound("`run` must be a run that TensorBoard serves.")
         served.refresh(always=refresh)
         return served
 
@@ -141,14 +109,43 @@ def _app(answer: Callable[[wrappers.Request], tuple[Any, str]]) -> Any:
             return http_util.Respond(request, "Only GET.", "text/plain", 405)
         try:
             content, kind = answer(request)
-        except _RefusedError as refused:
+        except (BadRequest, NotFound) as refused:
             # A fixed sentence: nothing of the request comes back.
-            return http_util.Respond(
-                request, str(refused), "text/plain", refused.status
-            )
+            why = refused.description
+            return http_util.Respond(request, why, "text/plain", refused.code)
         return http_util.Respond(request, content, kind)
 
     return app
+
+
+# pictures -----------------------------------------------------------------------------
+
+
+def _heat(run: Run, request: wrappers.Request) -> bytes:
+    kind = _one_of(request, "kind", KINDS)
+    quantity = _one_of(request, "quantity", tuple(QUANTITIES))
+    count = _integer(request, "buckets", 1, _MOST)
+    return heat_answer(run, kind, quantity, _span(request), count)
+
+
+def _curves(run: Run, request: wrappers.Request) -> bytes:
+    count = _integer(request, "buckets", 1, _MOST)
+    return curves_answer(run, _span(request), count)
+
+
+def _snapshot(run: Run, request: wrappers.Request) -> bytes:
+    kind = _one_of(request, "kind", KINDS)
+    if not len(run.steps):
+        raise NotFound("Nothing is recorded yet.")
+    return snapshot_answer(run, kind, _index(request, run, kind))
+
+
+def _histograms(run: Run, request: wrappers.Request) -> bytes:
+    name = request.args.get("name", "")
+    if name not in run.names:
+        raise NotFound("`name` must be a weight of the run.")
+    count = _integer(request, "count", 1, 512)
+    return histograms_answer(run, name, _span(request), count)
 
 
 # what a request says ------------------------------------------------------------------
@@ -162,7 +159,7 @@ def _asker(request: wrappers.Request) -> tuple[Any, str]:
 def _one_of(request: wrappers.Request, name: str, known: tuple[str, ...]) -> str:
     value = request.args.get(name, known[0])
     if value not in known:
-        raise _RefusedError(400, f"`{name}` must be one of {', '.join(known)}.")
+        raise BadRequest(f"`{name}` must be one of {', '.join(known)}.")
     return value
 
 
@@ -170,7 +167,7 @@ def _integer(request: wrappers.Request, name: str, least: int, most: int) -> int
     try:
         value = int(request.args.get(name, most))
     except ValueError:
-        raise _RefusedError(400, f"`{name}` must be a whole number.") from None
+        raise BadRequest(f"`{name}` must be a whole number.") from None
     return min(max(value, least), most)
 
 
@@ -195,7 +192,7 @@ def _span(request: wrappers.Request) -> tuple[float, float] | None:
     try:
         low, high = (float(request.args[key]) for key in ("from", "to"))
     except (ValueError, KeyError):
-        raise _RefusedError(400, "`from` and `to` must be steps.") from None
+        raise BadRequest("`from` and `to` must be steps.") from None
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-        raise _RefusedError(400, "`from` must be a step before `to`.")
+        raise BadRequest("`from` must be a step before `to`.")
     return low, high

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from gradwatch.show._format import printable
 from gradwatch.show.attributed._heat import heat, limit_of, over, scale, washed
-from gradwatch.show.attributed._panel import broken, readable, silent
+from gradwatch.show.attributed._panel import broken, silent
 from gradwatch.show.attributed._png import png
 from gradwatch.show.attributed._ranked import ranked
 from gradwatch.show.attributed._tokens import laid_out
@@ -155,4 +156,4 @@ def test_words_about_values():
     assert silent(np.zeros((2, 3))) == "all 6 values are zero"
     assert silent(np.array([0.0, 1e-30])) == ""
     assert silent(np.array([np.nan, 0.0])) == ""
-    assert readable("a\nb\u202e") == "a\\nb\\u202e"
+    assert printable("a\nb\u202e") == "a\\nb\\u202e"

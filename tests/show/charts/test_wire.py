@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradwatch.show._format import number
-from gradwatch.show.charts import packed, plain, unpacked
-from gradwatch.show.charts._wire import decimals, from_decimals
+from gradwatch.show.charts import packed, plain
+from gradwatch.show.charts._wire import decimals
+
+from ..wire import from_decimals, unpacked
 
 
 def test_arrays_and_facts_come_back():

@@ -8,14 +8,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from rich.console import Console
+from rich.live import Live
 
 from gradwatch import GradwatchError
 from gradwatch.diagnose import Finding
 from gradwatch.run import Layout, Reader, Record, Run, RunError, RunWriter
 from gradwatch.show._format import number, percent
-from gradwatch.show.live import _follow, follow
+from gradwatch.show.live import follow
 from gradwatch.show.live._draw import Picture
-from gradwatch.show.live._pace import Pace
 from gradwatch.show.live._rows import KEPT, history
 from gradwatch.show.live._spark import (
     ABSENT,
@@ -514,13 +514,13 @@ def test_no_more_than_two_redraws_a_second(tmp_path, monkeypatch):
     now, drawn = [0.0], []
     layout, place = layout_of("a/kernel"), tmp_path / "run"
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    draw = _follow._Screen.update
+    draw = Live.update
 
-    def update(screen):
+    def update(screen, *what, **how):
         drawn.append(now[0])
-        draw(screen)
+        draw(screen, *what, **how)
 
-    monkeypatch.setattr(_follow._Screen, "update", update)
+    monkeypatch.setattr(Live, "update", update)
     with RunWriter(place) as writer:
 
         class Clock(threading.Event):
@@ -541,14 +541,14 @@ def test_no_more_than_two_redraws_a_second(tmp_path, monkeypatch):
 
 def test_a_training_that_says_nothing_more_is_told(run, monkeypatch):
     """It may have been killed: a run says its end only where it ended well."""
-    live, pace = Run(Reader(run)), Pace()
-    live.refresh()
-    live.store.ended = False
-    pace.update(live)
-    then = pace.heard
-    monkeypatch.setattr("time.monotonic", lambda: then + 61)
+    now = [5.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    picture = Picture(Run(Reader(run)))
+    picture.refresh()
+    picture.run.store.ended = False
+    now[0] += 61
     console = terminal()
-    console.print(Picture("run", live, pace))
+    console.print(picture)
     assert "○ no record for 61 s" in plain(console.file.getvalue())
 
 

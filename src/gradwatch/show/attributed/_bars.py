@@ -12,76 +12,65 @@ from .. import palette
 from .._figure import note
 from .._fold import fold
 from ..palette import Theme
-from ._panel import Panel, broken, number, silent
+from ._panel import Panel, number, silent
 from ._ranked import Bar, charts
-from ._words import caption, say_upon
+from ._words import Drawing, below, caption, say_upon
 
 ACROSS = 2
 """Examples side by side."""
 
 
-class BarPanel:
-    """A small chart for each example.
+def bar_panel(panels: list[Panel], theme: Theme) -> Drawing:
+    """Returns a small chart for each example of a panel."""
+    [panel] = panels
+    every = charts(panel)
+    across = min(ACROSS, len(every))
+    down = math.ceil(len(every) / across)
 
-    Args:
-        panel: The panel to draw.
-        theme: The colours.
-    """
-
-    def __init__(self, panel: Panel, theme: Theme) -> None:
-        self.panel = panel
-        self.theme = theme
-        self.charts = charts(panel)
-        self.across = min(ACROSS, len(self.charts))
-        self.down = math.ceil(len(self.charts) / self.across)
-        most = max((len(bars) for bars in self.charts), default=1)
-        self.width = 6.4 if self.across == 1 else 9.6
-        self.height = self.down * (0.72 + 0.25 * max(most, 2)) + 0.1
-
-    def draw(self, part: SubFigure) -> None:
-        """Draws everything into a part of a figure."""
-        grid = part.subplots(self.down, self.across, squeeze=False).ravel()
-        for ax in grid[len(self.charts) :]:
+    def draw(part: SubFigure) -> None:
+        grid = part.subplots(down, across, squeeze=False).ravel()
+        for ax in grid[len(every) :]:
             ax.set_axis_off()
-        for row, (ax, bars) in enumerate(zip(grid, self.charts, strict=False)):
-            values = self.panel.values[row]
-            caption(ax, self.panel.captions[row], self.theme, broken(values))
+        for row, (ax, bars) in enumerate(zip(grid, every, strict=False)):
+            values = panel.values[row]
+            caption(ax, panel.captions[row], theme)
             ax.spines[:].set_visible(False)
             ax.set(xticks=[], yticks=[])
             if words := silent(values):
-                say_upon(ax, words, self.theme)
+                say_upon(ax, words, theme)
             else:
-                self._chart(ax, bars)
-                if not broken(values):
-                    ax.set_xlabel(self.panel.heading, fontsize=8, parse_math=False)
-                    ax.xaxis.label.set_color(self.theme.muted)
+                _chart(ax, bars, theme)
+                below(ax, values, theme, panel.heading, loc="left")
 
-    def _chart(self, ax: Axes, bars: list[Bar]) -> None:
-        theme = self.theme
-        rows = np.arange(len(bars))
-        values = np.array([bar.value for bar in bars])
-        lengths = np.where(np.isfinite(values), values, 0.0)
-        colours = [_colour(bar, theme) for bar in bars]
-        drawn = ax.barh(rows, lengths, height=0.72, color=colours)
-        low, high = min(0.0, lengths.min()), max(0.0, lengths.max())
-        # Room for the numbers, which stand at the far ends of the bars.
-        room = (0.36 if low < 0 < high else 0.3) * (high - low or 1.0)
-        low, high = low - room * (low < 0), high + room * (high > 0 or low == 0)
-        ax.set(xlim=(low, high), ylim=(len(bars) - 0.4, -0.6))
-        ax.axvline(0, color=theme.muted, linewidth=0.8)
-        folded = fold((bar.name for bar in bars), 24)
-        names = [
-            folded[bar.name] + (f" = {bar.feature}" if bar.feature else "")
-            for bar in bars
-        ]
-        ax.set_yticks(rows, names, fontsize=8.5, parse_math=False)
-        ax.tick_params(length=0)
-        parts = zip(bars, drawn, ax.get_yticklabels(), strict=True)
-        for row, (bar, patch, label) in enumerate(parts):
-            patch.set_alpha(0.45 if bar.rest else 1.0)
-            if bar.rest:
-                label.set_color(theme.muted)
-            _number(ax, row, bar, theme)
+    most = max(len(bars) for bars in every)
+    height = down * (0.72 + 0.25 * max(most, 2)) + 0.1
+    return 6.4 if across == 1 else 9.6, height, draw
+
+
+def _chart(ax: Axes, bars: list[Bar], theme: Theme) -> None:
+    rows = np.arange(len(bars))
+    values = np.array([bar.value for bar in bars])
+    lengths = np.where(np.isfinite(values), values, 0.0)
+    colours = [_colour(bar, theme) for bar in bars]
+    drawn = ax.barh(rows, lengths, height=0.72, color=colours)
+    low, high = min(0.0, lengths.min()), max(0.0, lengths.max())
+    # Room for the numbers, which stand at the far ends of the bars.
+    room = (0.36 if low < 0 < high else 0.3) * (high - low or 1.0)
+    low, high = low - room * (low < 0), high + room * (high > 0 or low == 0)
+    ax.set(xlim=(low, high), ylim=(len(bars) - 0.4, -0.6))
+    ax.axvline(0, color=theme.muted, linewidth=0.8)
+    folded = fold((bar.name for bar in bars), 24)
+    names = [
+        folded[bar.name] + (f" = {bar.feature}" if bar.feature else "") for bar in bars
+    ]
+    ax.set_yticks(rows, names, fontsize=8.5, parse_math=False)
+    ax.tick_params(length=0)
+    parts = zip(bars, drawn, ax.get_yticklabels(), strict=True)
+    for row, (bar, patch, label) in enumerate(parts):
+        patch.set_alpha(0.45 if bar.rest else 1.0)
+        if bar.rest:
+            label.set_color(theme.muted)
+        _number(ax, row, bar, theme)
 
 
 def _colour(bar: Bar, theme: Theme) -> str:

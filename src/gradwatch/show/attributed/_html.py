@@ -7,11 +7,12 @@ from html import escape
 
 import numpy as np
 
-from .._html import STYLE
+from .._format import printable
+from .._html import STYLE, table_head
 from ..palette import THEMES, rgb
 from ._heat import STRENGTH, heated, limit_of
 from ._html_lines import lines_html, notes
-from ._panel import Panel, grouped, left_out, number, readable, silent
+from ._panel import Panel, grouped, left_out, number, silent
 from ._png import data_url
 from ._ranked import Bar, charts
 
@@ -100,7 +101,7 @@ def _tokens(panel: Panel) -> Iterator[str]:
     rows = zip(panel.captions, panel.labels, panel.values, strict=True)
     for caption, words, values in rows:
         yield f'<p class="dim">{escape(caption)} · {head}</p>'
-        shown = {i: word for i, word in enumerate(map(readable, words)) if word}
+        shown = {i: word for i, word in enumerate(map(printable, words)) if word}
         spans = [_token(word, float(values[i]), limit) for i, word in shown.items()]
         yield f'<p class="tokens">{" ".join(spans)}</p>'
         said = filter(None, (silent(values), left_out(values, shown.keys())))
@@ -127,11 +128,7 @@ def _bars(panel: Panel) -> Iterator[str]:
         yield f"<caption>{escape(caption)}</caption>"
         heads = ("feature", "value", "against", "for", panel.heading)
         sides = ("left", "right", "right", "left", "right")
-        cells = "".join(
-            f'<th scope="col" class="{side}">{escape(head)}</th>'
-            for head, side in zip(heads, sides, strict=True)
-        )
-        yield f"<thead><tr>{cells}</tr></thead><tbody>"
+        yield f"{table_head(zip(heads, sides, strict=True))}<tbody>"
         for bar in bars:
             yield _bar(bar, reach)
         yield "</tbody></table>"

@@ -7,9 +7,10 @@ from html import escape
 
 import numpy as np
 
+from .._format import printable
 from ..palette import THEMES
 from ._heat import heat, limit_of
-from ._panel import Panel, broken, readable, silent
+from ._panel import Panel, broken, silent
 from ._png import data_url
 
 _WIDTH, _HEIGHT, _STRIP = 640, 120, 14
@@ -47,7 +48,7 @@ def _example(panel: Panel, row: int, caption: str) -> Iterator[str]:
     yield from _polylines(panel.lines(row)[0])
     if strips:
         yield _ground(values.T, limit, panel, (_HEIGHT, _STRIP * strips))
-        for strip, name in enumerate(map(readable, panel.labels[0])):
+        for strip, name in enumerate(map(printable, panel.labels[0])):
             y = _HEIGHT + _STRIP * (strip + 0.75)
             yield (
                 f'<text x="3" y="{y:.1f}" font-size="10" fill="currentColor">'

@@ -8,6 +8,8 @@ from itertools import groupby
 
 import numpy as np
 
+from .._format import printable
+
 KINDS = ("image", "tokens", "bars", "lines")
 
 DRAWN = 6
@@ -70,7 +72,7 @@ class Panel:
         data = self.base[row]
         channels = data.shape[1]
         if channels <= DRAWN:
-            return data, [readable(name) for name in self.labels[0]]
+            return data, [printable(name) for name in self.labels[0]]
         return data.mean(axis=1, keepdims=True), [f"mean of {channels} channels"]
 
 
@@ -124,12 +126,6 @@ def left_out(values: np.ndarray, shown: Set[int]) -> str:
         return ""
     places = "1 place is" if len(left) == 1 else f"{len(left):,} places are"
     return f"{places} not shown; together: {number(float(values[left].sum()))}"
-
-
-def readable(word: str) -> str:
-    """Returns a word without line breaks and other characters that cannot be seen."""
-    shown = (c if c.isprintable() else repr(c)[1:-1] for c in word)
-    return "".join(shown)
 
 
 def number(value: float) -> str:

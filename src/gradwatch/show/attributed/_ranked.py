@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._panel import Panel, readable
+from .._format import printable
+from ._panel import Panel
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def ranked(
         top += 1
     bars = [
         Bar(
-            readable(names[index]),
+            printable(names[index]),
             "" if data is None else f"{data[index]:.4g}",
             float(values[index]),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 from matplotlib.patches import FancyBboxPatch
 
+from .._format import printable
 from ..palette import Theme, rgb
 from ._heat import heat, limit_of, over
-from ._panel import Panel, broken, left_out, readable, silent
-from ._words import colour_bar
+from ._panel import Panel, broken, left_out, silent
+from ._words import Drawing, colour_bar
 
 WIDTH = 8.0
 COLUMNS = 78
@@ -46,7 +48,7 @@ def laid_out(words: Sequence[str], columns: int = COLUMNS) -> list[Word]:
     placed: list[Word] = []
     line = column = 0
     for index, word in enumerate(words):
-        text = readable(word)
+        text = printable(word)
         if not text:
             continue
         if _wide(text) > columns:
@@ -63,88 +65,72 @@ def _wide(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
-class TokenPanel:
-    """Examples below each other, and one scale for all of them.
+def token_panel(panels: list[Panel], theme: Theme) -> Drawing:
+    """Returns examples below each other, and one scale for all of them."""
+    [panel] = panels
+    texts = [
+        [word for word in laid_out(words) if word.line < LONGEST]
+        for words in panel.labels
+    ]
+    notes = [_notes(*pair) for pair in zip(panel.values, texts, strict=True)]
+    # The line at which each example begins, below its caption; and where all end.
+    heights = [
+        1.4 + _lines(text) + (0.8 if note else 0)
+        for text, note in zip(texts, notes, strict=True)
+    ]
+    *tops, end = accumulate(heights, initial=1.0)
+    limit = limit_of(panel.values)
 
-    Args:
-        panel: The panel to draw.
-        theme: The colours.
-    """
-
-    def __init__(self, panel: Panel, theme: Theme) -> None:
-        self.panel = panel
-        self.theme = theme
-        self.texts = [
-            [word for word in laid_out(words) if word.line < LONGEST]
-            for words in panel.labels
-        ]
-        self.tops: list[float] = []
-        """The line at which each example begins, below its caption."""
-        below = 0.0
-        for row, text in enumerate(self.texts):
-            self.tops.append(below + 1.0)
-            below += 1.4 + _lines(text) + (0.8 if self._notes(row) else 0)
-        self.below = below
-        self.width = WIDTH
-        self.height = LINE * below + 0.75
-
-    def draw(self, part: SubFigure) -> None:
-        """Draws everything into a part of a figure."""
-        panel, theme = self.panel, self.theme
-        limit = limit_of(panel.values)
+    def draw(part: SubFigure) -> None:
         ax = part.subplots()
-        ax.set(xlim=(-0.5, COLUMNS + 0.5), ylim=(self.below - 0.3, -0.4))
+        ax.set(xlim=(-0.5, COLUMNS + 0.5), ylim=(end - 1.3, -0.4))
         ax.set_axis_off()
-        for row, top in enumerate(self.tops):
-            words: dict[str, Any] = {"va": "center", "parse_math": False}
+        words: dict[str, Any] = {"va": "center", "parse_math": False}
+        for row, (top, text, note) in enumerate(zip(tops, texts, notes, strict=True)):
+            values = panel.values[row]
             ax.text(-0.3, top - 1, panel.captions[row], fontsize=8.5, **words)
-            self._write(ax, row, limit)
-            if notes := self._notes(row):
-                last = top + _lines(self.texts[row]) - 0.1
-                tone = theme.alarm if broken(panel.values[row]) else theme.muted
-                ax.text(-0.3, last, notes, fontsize=8, color=tone, **words)
+            colours = heat(values, limit, signed=panel.signed, theme=theme)
+            _write(ax, text, top, over(rgb(theme.paper), colours))
+            if note:
+                last = top + _lines(text) - 0.1
+                tone = theme.alarm if broken(values) else theme.muted
+                ax.text(-0.3, last, note, fontsize=8, color=tone, **words)
         if limit:
             options = {"location": "bottom", "shrink": 0.4, "aspect": 30, "pad": 0.02}
             colour_bar(part, limit, theme, signed=panel.signed, ax=ax, **options)
-        part.text(
-            *(0.98, 0.01, panel.heading),
-            ha="right",
-            va="bottom",
-            fontsize=8,
-            color=theme.muted,
+        corner: dict[str, Any] = {"ha": "right", "va": "bottom", "parse_math": False}
+        part.text(0.98, 0.01, panel.heading, fontsize=8, color=theme.muted, **corner)
+
+    return WIDTH, LINE * (end - 1) + 0.75, draw
+
+
+def _write(ax: Axes, words: Sequence[Word], top: float, grounds: np.ndarray) -> None:
+    """Writes the words of an example on their grounds, from a line on."""
+    for word in words:
+        ground, line = grounds[word.index], top + word.line
+        box = FancyBboxPatch(
+            *((word.column - 0.42, line - 0.4), word.width + 0.84, 0.8),
+            boxstyle="round,pad=0,rounding_size=0.4",
+            mutation_aspect=0.35,  # a character is so much narrower than a line
+            facecolor=ground,
+            linewidth=0,
+        )
+        ax.add_patch(box)
+        ax.text(
+            *(word.column + word.width / 2, line, word.text),
+            ha="center",
+            va="center_baseline",
+            family="monospace",
+            fontsize=10.4,
+            color=_ink_on(ground),
             parse_math=False,
         )
 
-    def _write(self, ax: Axes, row: int, limit: float) -> None:
-        theme, values = self.theme, self.panel.values[row]
-        colours = heat(values, limit, signed=self.panel.signed, theme=theme)
-        paper = rgb(theme.paper)
-        for word in self.texts[row]:
-            ground = over(paper, colours[word.index])
-            line = self.tops[row] + word.line
-            box = FancyBboxPatch(
-                *((word.column - 0.42, line - 0.4), word.width + 0.84, 0.8),
-                boxstyle="round,pad=0,rounding_size=0.4",
-                mutation_aspect=0.35,  # a character is so much narrower than a line
-                facecolor=ground,
-                linewidth=0,
-            )
-            ax.add_patch(box)
-            ax.text(
-                *(word.column + word.width / 2, line, word.text),
-                ha="center",
-                va="center_baseline",
-                family="monospace",
-                fontsize=10.4,
-                color=_ink_on(ground),
-                parse_math=False,
-            )
 
-    def _notes(self, row: int) -> str:
-        values = self.panel.values[row]
-        shown = {word.index for word in self.texts[row]}
-        notes = (broken(values), silent(values), left_out(values, shown))
-        return "; ".join(note for note in notes if note)
+def _notes(values: np.ndarray, words: Sequence[Word]) -> str:
+    shown = {word.index for word in words}
+    notes = (broken(values), silent(values), left_out(values, shown))
+    return "; ".join(note for note in notes if note)
 
 
 def _lines(words: Sequence[Word]) -> int:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, Normalize
@@ -13,10 +15,13 @@ from matplotlib.figure import SubFigure
 from .._figure import say
 from ..palette import Theme
 from ._heat import scale
-from ._panel import number
+from ._panel import broken, number
 
 CHARACTER = 0.072
 """Inches that a character of a title takes, on average."""
+
+Drawing = tuple[float, float, Callable[[SubFigure], None]]
+"""Width and height in inches of a group of panels, and what draws it."""
 
 
 def wrapped_title(text: str, width: float) -> str:
@@ -24,11 +29,19 @@ def wrapped_title(text: str, width: float) -> str:
     return textwrap.fill(text, max(20, int(0.95 * width / (CHARACTER * 1.17))))
 
 
-def caption(ax: Axes, text: str, theme: Theme, trouble: str = "") -> None:
-    """Writes the line above an example, and below it what is wrong with it."""
+def caption(ax: Axes, text: str, theme: Theme) -> None:
+    """Writes the line above an example."""
     ax.set_title(text, loc="left", fontsize=8.5, parse_math=False, color=theme.ink)
-    if trouble:
-        ax.set_xlabel(trouble, fontsize=8, color=theme.alarm, loc="left")
+
+
+def below(ax: Axes, values: np.ndarray, theme: Theme, text: str, **where: Any) -> None:
+    """Writes a text below an example; if some values are not finite, that instead."""
+    trouble = broken(values)
+    colour = theme.alarm if trouble else theme.muted
+    ax.set_xlabel(
+        trouble or text, fontsize=8, color=colour, parse_math=False,
+        **(where if trouble else {}),
+    )  # fmt: skip
 
 
 def say_upon(ax: Axes, text: str, theme: Theme) -> None:

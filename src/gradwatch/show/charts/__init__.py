@@ -23,4 +23,3 @@ from ._snapshot import histograms as histograms
 from ._snapshot import snapshot as snapshot
 from ._snapshot import worst_index as worst_index
 from ._wire import packed as packed
-from ._wire import unpacked as unpacked

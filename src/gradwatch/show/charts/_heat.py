@@ -75,67 +75,6 @@ class Heat:
         return {name: getattr(self, name) for name in names}
 
 
-class Buckets:
-    """Intervals of steps of equal length.
-
-    Args:
-        low: The step at which the first begins.
-        high: The step at which the last ends.
-        count: Number of buckets.
-    """
-
-    def __init__(self, low: float, high: float, count: int) -> None:
-        self.low, self.high, self.count = low, high, count
-
-    @classmethod
-    def fit(
-        cls, steps: NDArray[np.int64], low: float, high: float, most: int
-    ) -> Buckets:
-        """Returns buckets for these steps of a range, each for one step if that fits.
-
-        Where steps are unevenly spaced most of these would be empty: then there are as
-        many buckets as steps.
-
-        Args:
-            steps: The recorded steps in the range, ascending.
-            low: The first step of the range.
-            high: The last step of the range.
-            most: Maximum number of buckets.
-        """
-        if len(steps) < 2:
-            return cls(low, high + 1, 1)
-        closest = int(np.diff(steps).min())
-        each = math.ceil((high + 1 - low) / closest)
-        if each <= min(most, 2 * len(steps)):
-            # A bucket then begins at each step, if `low` is one.
-            return cls(low, low + each * closest, each)
-        return cls(low, high + 1, max(1, min(most, len(steps))))
-
-    def of(self, steps: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Returns the bucket of each step."""
-        # Multiplied first: 58 / 200 * 100 is below 29, and would be a bucket too early.
-        index = (steps - self.low) * self.count / (self.high - self.low)
-        return np.clip(index.astype(np.intp), 0, self.count - 1)
-
-    def runs(
-        self, steps: NDArray[np.int64]
-    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Returns the buckets of ascending steps, and where each of them starts."""
-        of = self.of(steps)
-        starts = np.flatnonzero(np.diff(of, prepend=-1))
-        return of[starts], starts
-
-    def ends(
-        self, steps: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the first and the last of ascending steps in each bucket, or -1."""
-        of, starts = self.runs(steps)
-        first, last = np.full((2, self.count), -1, np.int64)
-        first[of] = steps[starts]
-        last[of] = steps[np.append(starts[1:], len(steps)) - 1] if len(steps) else []
-        return first, last
-
-
 def heat(
     run: Run, quantity: Quantity, kind: str, span: Span = None, count: int = 512
 ) -> Heat:
@@ -152,16 +91,12 @@ def heat(
             step, if these are evenly spaced.
     """
     store = run.store
-    low, high = span if span is not None else (store.first, store.last)
-    inside = list(store.between(low, high))
-    parts = [chunk.steps[rows] for chunk, rows in inside]
-    recorded = np.concatenate(parts) if parts else np.empty(0, np.int64)
-    buckets = Buckets.fit(recorded, low, high, count)
-    first, last = buckets.ends(recorded)
-    shape = buckets.count, len(store.names(kind))
-    values, flags = np.full(shape, np.nan, np.float64), np.zeros(shape, np.uint8)
-    for chunk, rows in inside:
-        of, starts = buckets.runs(chunk.steps[rows])
+    drawn, bucket_of = _unfilled(run, store.names(kind), span, count)
+    values, flags = drawn.values.T, drawn.flags.T
+    done = 0
+    for chunk, rows in store.between(*(span or (store.first, store.last))):
+        of = bucket_of[done : (done := done + rows.stop - rows.start)]
+        of, starts = np.unique(of, return_index=True)
         to, source = store.rows_of(chunk.layout, kind)
         largest, marks = worst(*quantity.of(chunk, rows), starts)
         if not chunk.finite:
@@ -173,8 +108,7 @@ def heat(
             cells = np.ix_(of, to)
             values[cells] = np.fmax(values[cells], largest[:, source])
             flags[cells] |= marks[:, source]
-    names = store.names(kind)
-    return Heat(names, buckets.low, buckets.high, first, last, values.T, flags.T)
+    return drawn
 
 
 def curves(
@@ -191,31 +125,58 @@ def curves(
         span: First and last step; all of them if left out.
         count: Maximum number of buckets.
     """
-    low, high = span if span is not None else (run.store.first, run.store.last)
-    totals = run.totals
-    rows = slice(*np.searchsorted(totals.steps, [low, np.nextafter(high, np.inf)]))
-    columns = [getattr(totals, name)[rows] for name in CURVES]
-    numbers = np.column_stack([column.data for column in columns])
-    measured = ~np.column_stack([np.ma.getmaskarray(column) for column in columns])
-    steps = totals.steps[rows]
-    buckets = Buckets.fit(steps, low, high, count)
-    of, starts = buckets.runs(steps)
-    shape = buckets.count, len(CURVES)
-    values, flags = np.full(shape, np.nan), np.zeros(shape, np.uint8)
-    least = np.full(shape, np.nan)
+    drawn, bucket_of = _unfilled(run, CURVES, span, count)
+    totals, least = run.totals, np.full_like(drawn.values, np.nan)
+    low, high = span or (run.store.first, run.store.last)
+    rows = (totals.steps >= low) & (totals.steps <= high)
     skipped = totals.skipped[rows].filled(0.0) != 0
     updates = (totals.update[rows].filled(1.0) != 0) & ~skipped
-    known = updates & ~np.ma.getmaskarray(totals.clipped[rows])
-    clipped = updates & (totals.clipped[rows].filled(0.0) != 0)
-    more = {"updates": known, "clipped": clipped, "skipped": skipped}
-    counts = {name: np.zeros(buckets.count, np.int64) for name in more}
-    if len(steps):
-        values[of], flags[of] = worst(numbers, measured, starts)
-        least[of] = -worst(-numbers, measured, starts)[0]
-        for name, some in more.items():
-            counts[name][of] = np.add.reduceat(some.astype(int), starts)
-    ends = buckets.low, buckets.high, *buckets.ends(steps)
-    return Heat(CURVES, *ends, values.T, flags.T), {"least": least.T, **counts}
+    more = {
+        "updates": updates & ~np.ma.getmaskarray(totals.clipped[rows]),
+        "clipped": updates & (totals.clipped[rows].filled(0.0) != 0),
+        "skipped": skipped,
+    }
+    counts = {
+        name: np.bincount(bucket_of[some], minlength=len(drawn.first))
+        for name, some in more.items()
+    }
+    if len(bucket_of):
+        columns = [getattr(totals, name)[rows] for name in CURVES]
+        numbers = np.column_stack([column.data for column in columns])
+        measured = ~np.column_stack([np.ma.getmaskarray(column) for column in columns])
+        of, starts = np.unique(bucket_of, return_index=True)
+        drawn.values.T[of], drawn.flags.T[of] = worst(numbers, measured, starts)
+        least.T[of] = -worst(-numbers, measured, starts)[0]
+    return drawn, {"least": least, **counts}
+
+
+def _unfilled(
+    run: Run, names: tuple[str, ...], span: Span, most: int
+) -> tuple[Heat, NDArray[np.intp]]:
+    """Returns buckets of equal length without numbers, and that of each recorded step.
+
+    There is one for each step if that fits. Where steps are unevenly spaced most of
+    these would be empty: then there are as many buckets as steps.
+    """
+    low, high = span or (run.store.first, run.store.last)
+    steps = run.steps[(run.steps >= low) & (run.steps <= high)]
+    end, count = high + 1, max(1, min(most, len(steps)))
+    if len(steps) > 1:
+        closest = int(np.diff(steps).min())
+        each = math.ceil((end - low) / closest)
+        if each <= min(most, 2 * len(steps)):
+            # A bucket then begins at each step, if `low` is one.
+            end, count = low + each * closest, each
+    # Multiplied first: 58 / 200 * 100 is below 29, and would be a bucket too early.
+    of = np.clip(((steps - low) * count / (end - low)).astype(np.intp), 0, count - 1)
+    first, last = np.full((2, count), -1, np.int64)
+    first[of[::-1]], last[of] = steps[::-1], steps
+    # Laid out step by step, as the chunks are from which they are filled.
+    values, flags = (
+        np.full((count, len(names)), np.nan),
+        np.zeros((count, len(names)), np.uint8),
+    )
+    return Heat(names, low, end, first, last, values.T, flags.T), of
 
 
 def worst(

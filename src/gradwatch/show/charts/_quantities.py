@@ -15,6 +15,8 @@ from ...summarise import is_blank
 Numbers = NDArray[np.float64]
 Measured = NDArray[np.bool_] | None
 """True where a number was measured; `None` for everywhere."""
+Reading = Callable[[Chunk, slice], tuple[Numbers, Measured]]
+"""Returns the numbers of some steps of a chunk, and where they were measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,29 +26,32 @@ class Quantity:
     Attributes:
         name: Its name in requests and data.
         label: Its name on the screen.
-        scale: "log", or "share" for numbers from 0 to 1.
-        kinds: The kinds of rows that have it.
         meaning: One sentence.
-        of: Returns the numbers of some steps of a chunk, `[steps, rows]`, and where
-            they were measured.
+        kinds: The kinds of rows that have it.
+        scale: "log", or "share" for numbers from 0 to 1.
         percent: True if the number is a share that is shown in per cent.
+        read: Computes it from a chunk (default: reads the column of its name).
     """
 
     name: str
     label: str
-    scale: Literal["log", "share"]
-    kinds: tuple[str, ...]
     meaning: str
-    of: Callable[[Chunk, slice], tuple[Numbers, Measured]]
+    kinds: tuple[str, ...] = KINDS
+    scale: Literal["log", "share"] = "log"
     percent: bool = False
+    read: Reading | None = None
 
     @property
     def axis_label(self) -> str:
         """The label on an axis whose ticks say "%" themselves."""
         return f"share {self.label}" if self.percent else self.label
 
+    def of(self, chunk: Chunk, rows: slice) -> tuple[Numbers, Measured]:
+        """Returns the numbers of some steps, `[steps, rows]`, and where measured."""
+        return (self.read or column(self.name))(chunk, rows)
 
-def column(name: str) -> Callable[[Chunk, slice], tuple[Numbers, Measured]]:
+
+def column(name: str) -> Reading:
     """Returns a function that reads a recorded column."""
 
     def of(chunk: Chunk, rows: slice) -> tuple[Numbers, Measured]:
@@ -59,25 +64,21 @@ def column(name: str) -> Callable[[Chunk, slice], tuple[Numbers, Measured]]:
     return of
 
 
-def _update_ratio(chunk: Chunk, rows: slice) -> tuple[Numbers, Measured]:
-    update, first = column("update_norm")(chunk, rows)
-    weight, second = column("weight_norm")(chunk, rows)
-    with np.errstate(all="ignore"):
-        return update / weight, _both(first, second)
+def _computed(compute: Callable[..., Numbers], *names: str) -> Reading:
+    """Returns a function that computes numbers from recorded columns.
 
+    They are measured where all of these columns are.
+    """
 
-def _largest(chunk: Chunk, rows: slice) -> tuple[Numbers, Measured]:
-    low, first = column("min")(chunk, rows)
-    high, second = column("max")(chunk, rows)
-    return np.maximum(np.abs(low), np.abs(high)), _both(first, second)
+    def of(chunk: Chunk, rows: slice) -> tuple[Numbers, Measured]:
+        numbers, measured = zip(
+            *(column(name)(chunk, rows) for name in names), strict=True
+        )
+        known = [mask for mask in measured if mask is not None]
+        with np.errstate(all="ignore"):
+            return compute(*numbers), np.logical_and.reduce(known) if known else None
 
-
-def _nonfinite(chunk: Chunk, rows: slice) -> tuple[Numbers, Measured]:
-    total, there = column("nan")(chunk, rows)
-    for name in ("posinf", "neginf"):
-        more, also = column(name)(chunk, rows)
-        total, there = total + more, _both(there, also)
-    return total, there
+    return of
 
 
 def _noise(chunk: Chunk, rows: slice) -> tuple[Numbers, Measured]:
@@ -94,63 +95,49 @@ def _noise(chunk: Chunk, rows: slice) -> tuple[Numbers, Measured]:
     return change, np.isfinite(change)
 
 
-def _both(first: Measured, second: Measured) -> Measured:
-    if first is None or second is None:
-        return first if second is None else second
-    return first & second
-
-
 _GRADIENTS, _WEIGHTS = ("weight", "activation"), ("weight",)
 _BEFORE = "of the unscaled gradient before clipping"
 
-
-def _recorded(
-    name: str, label: str, meaning: str, kinds: tuple[str, ...] = KINDS
-) -> Quantity:
-    return Quantity(name, label, "log", kinds, meaning, column(name))
-
-
-def _percent(name: str, label: str, meaning: str) -> Quantity:
-    return Quantity(name, label, "share", KINDS, meaning, column(name), percent=True)
-
-
 _ALL = (
-    _recorded("norm", "norm", f"The Euclidean norm {_BEFORE}."),
+    Quantity("norm", "norm", f"The Euclidean norm {_BEFORE}."),
     Quantity(
-        "update_ratio", "update ratio", "log", _WEIGHTS,
-        "The norm of the update over the norm of the weight.", _update_ratio,
+        "update_ratio", "update ratio",
+        "The norm of the update over the norm of the weight.", _WEIGHTS,
+        read=_computed(np.divide, "update_norm", "weight_norm"),
     ),
-    _percent("zeros", "zero", "The share of exact zeros."),
+    Quantity("zeros", "zero", "The share of exact zeros.", scale="share", percent=True),
     Quantity(
-        "noise", "noise", "share", _GRADIENTS,
+        "noise", "noise",
         "How much the norm changes from one record to the next: |a − b| / (a + b).",
-        _noise,
+        _GRADIENTS, "share", read=_noise,
     ),
-    _recorded("mean_abs", "mean |g|", f"The mean absolute value {_BEFORE}."),
+    Quantity("mean_abs", "mean |g|", f"The mean absolute value {_BEFORE}."),
     Quantity(
-        "largest", "largest |g|", "log", KINDS,
-        f"The largest absolute value {_BEFORE}.", _largest,
+        "largest", "largest |g|", f"The largest absolute value {_BEFORE}.",
+        read=_computed(lambda a, b: np.maximum(np.abs(a), np.abs(b)), "min", "max"),
     ),
-    _recorded("std", "std", f"The standard deviation {_BEFORE}."),
-    _recorded(
+    Quantity("std", "std", f"The standard deviation {_BEFORE}."),
+    Quantity(
         "applied_norm", "norm after clipping",
         "The norm of what the optimizer's rule was given.", _WEIGHTS,
     ),
-    _recorded(
+    Quantity(
         "update_norm", "update norm",
         "The norm of the weight after the step minus the weight before it.", _WEIGHTS,
     ),
-    _recorded(
+    Quantity(
         "weight_norm", "weight norm",
         "The norm of the weight before the update.", _WEIGHTS,
     ),
-    _percent(
+    Quantity(
         "underflow", "lost in float16",
         "The share of elements that are not zero but would be in float16.",
+        scale="share", percent=True,
     ),
     Quantity(
-        "nonfinite", "non-finite elements", "log", KINDS,
-        "Number of elements that are NaN or infinite.", _nonfinite,
+        "nonfinite", "non-finite elements",
+        "Number of elements that are NaN or infinite.",
+        read=_computed(lambda *counts: sum(counts), "nan", "posinf", "neginf"),
     ),
 )  # fmt: skip
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...run import Run
+from ...run import Chunk, Run
 from ...summarise import BUCKETS
 from ._heat import NONFINITE, Span, worst
 from ._quantities import QUANTITIES, Quantity
@@ -58,11 +59,7 @@ def worst_index(
         span: The first and the last step of the cell.
     """
     steps, ranks = [], []
-    for chunk, rows in run.store.between(*span):
-        keys = list(zip(chunk.layout.kinds, chunk.layout.names, strict=True))
-        if key not in keys:
-            continue
-        row = keys.index(key)
+    for chunk, rows, row in _chunks_with(run, key, span):
         numbers, measured = quantity.of(chunk, rows)
         values = numbers[:, row]
         known = np.full(len(values), True) if measured is None else measured[:, row]
@@ -84,14 +81,8 @@ def histograms(
 
     Of more than `count`, evenly spaced ones, including the first and the last.
     """
-    store = run.store
-    low, high = span if span is not None else (store.first, store.last)
     every = []
-    for chunk, rows in store.between(low, high):
-        keys = list(zip(chunk.layout.kinds, chunk.layout.names, strict=True))
-        if ("weight", name) not in keys:
-            continue
-        row = keys.index(("weight", name))
+    for chunk, rows, row in _chunks_with(run, ("weight", name), span):
         recorded = zip(chunk.steps[rows], chunk.counts[rows], strict=True)
         every += [(step, each, row) for step, each in recorded if each is not None]
     if len(every) > count:
@@ -100,3 +91,13 @@ def histograms(
     steps = np.array([step for step, _, _ in every], np.int64)
     read = [counts.read()[row] for _, counts, row in every]
     return steps, np.array(read, np.int64).reshape(-1, BUCKETS)
+
+
+def _chunks_with(
+    run: Run, key: tuple[str, str], span: Span
+) -> Iterator[tuple[Chunk, slice, int]]:
+    """Yields chunks with steps in a span that have a row, these steps, and the row."""
+    for chunk, rows in run.store.between(*(span or (run.store.first, run.store.last))):
+        keys = list(zip(chunk.layout.kinds, chunk.layout.names, strict=True))
+        if key in keys:
+            yield chunk, rows, keys.index(key)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ...diagnose import Finding, find
 from ...run import Run, Series
-from ._print import printed, rendered
+from .._text import printed
+from ._print import rendered
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ class Difference:
         }
 
     def __str__(self) -> str:
-        return printed(self)
+        return printed(rendered(self))
 
     def __rich__(self) -> Any:
         """Shows colours when printed by rich."""
@@ -120,17 +123,14 @@ def compare(a: Run, b: Run) -> Difference:
         _facts(a, b),
         len(np.intersect1d(a.steps, b.steps)),
         tuple(sorted(layers, key=_nearness)),
-        (
-            tuple(name for name in mine if name not in yours),
-            tuple(name for name in yours if name not in mine),
-        ),
-        _findings(a, b),
+        _apart(mine, yours),
+        _apart(_by_symptom(a), _by_symptom(b)),
     )
 
 
-def _names(run: Run) -> dict[str, None]:
-    names = dict.fromkeys(run.names)
-    return names | dict.fromkeys(name for name in run.activations if name in run)
+def _names(run: Run) -> dict[str, str]:
+    names = (*run.names, *(name for name in run.activations if name in run))
+    return dict(zip(names, names, strict=True))
 
 
 def _facts(a: Run, b: Run) -> dict[str, tuple[Any, Any]]:
@@ -195,11 +195,13 @@ def _nearness(layer: LayerDifference) -> float:
     return -abs(float(np.log10(layer.ratio)))
 
 
-def _findings(a: Run, b: Run) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-    mine, yours = _by_symptom(a), _by_symptom(b)
+def _apart(
+    mine: dict[Any, T], yours: dict[Any, T]
+) -> tuple[tuple[T, ...], tuple[T, ...]]:
+    """Returns the values of keys that only the first has, and only the second."""
     return (
-        tuple(finding for key, finding in mine.items() if key not in yours),
-        tuple(finding for key, finding in yours.items() if key not in mine),
+        tuple(value for key, value in mine.items() if key not in yours),
+        tuple(value for key, value in yours.items() if key not in mine),
     )
 
 

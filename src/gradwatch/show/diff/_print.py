@@ -9,10 +9,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ..._errors import counted, quoted
-from .._cells import Cell, Grid, Section, TableColumn
+from .._cells import Cell, Columns, Grid
 from .._format import number, printable
 from .._rich import FittedTable
-from .._text import _printed
 from ..palette import TONES, Tone
 
 if TYPE_CHECKING:
@@ -22,11 +21,6 @@ SHOWN = 20
 """Layers in the table; all of them are in the numbers."""
 
 _FAR = 10.0  # a factor between norms that a reader should notice
-
-
-def printed(difference: Difference) -> str:
-    """Returns it as plain text."""
-    return _printed(rendered(difference), None)
 
 
 def rendered(difference: Difference) -> RenderableType:
@@ -64,18 +58,16 @@ def _layers(difference: Difference) -> str:
 
 
 def _facts(difference: Difference) -> Grid:
-    records = tuple(
-        (Cell(printable(name)), Cell(_value(one)), Cell(_value(two)))
-        for name, (one, two) in difference.facts.items()
-    )
-    columns = tuple(TableColumn(name, "left") for name in ("what", "a", "b"))
-    return Grid("What was trained", columns, (Section("", records),))
+    records = [
+        [Cell(_value(value)) for value in (name, *pair)]
+        for name, pair in difference.facts.items()
+    ]
+    columns: Columns = [(name, "left") for name in ("what", "a", "b")]
+    return Grid("What was trained", columns, [("", records)])
 
 
 def _value(value: Any) -> str:
-    if value is None:
-        return number(None)
-    if isinstance(value, float):
+    if value is None or isinstance(value, float):
         return number(value)
     if isinstance(value, list | tuple):
         return printable(", ".join(map(str, value)))
@@ -96,12 +88,10 @@ def _norms(difference: Difference) -> Iterator[RenderableType]:
         return
     more = len(differ) - SHOWN
     footer = (f"and {more:,} more, less different",) if more > 0 else ()
-    columns = (
-        TableColumn("layer", "left"),
-        *map(TableColumn, ("norm a", "norm b", "b / a", "since step", "not finite")),
-    )
-    records = tuple(_record(layer) for layer in differ[:SHOWN])
-    grid = Grid(title, columns, (Section("", records),), footer=footer)
+    numbers = ("norm a", "norm b", "b / a", "since step", "not finite")
+    columns: Columns = [("layer", "left"), *((heading, "right") for heading in numbers)]
+    records = [_record(layer) for layer in differ[:SHOWN]]
+    grid = Grid(title, columns, [("", records)], footer=footer)
     yield FittedTable(lambda _: grid)
 
 

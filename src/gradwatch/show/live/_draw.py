@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+import warnings
+from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -19,22 +21,14 @@ from ...run import Run
 from .._cells import MOSTLY_ZERO
 from .._fold import fold, middle
 from .._format import number, percent, printable
+from .._rich import GAP, bare_table
 from ..palette import GREEN, TONES, VERMILION
-from ._pace import Pace
-from ._rows import (
-    WELL,
-    LiveRow,
-    finding_line,
-    history,
-    rows_of,
-    totals_history,
-    worst_first,
-)
+from ._rows import KEPT, WELL, LiveRow, finding_line, history, kinds_of, rows_of
 from ._spark import FINITE, MARKS, ZERO, gathered, spark
 
-_GAP = 2
 _NAME, _SPARK = 14, 8  # least number of cells
 _LONG_SPARK = 40
+_ARRIVALS = 16  # from which the pace is computed
 _QUIET = 10.0  # seconds without a record after which the headline says so
 _BOLD, _DIM = TONES["heading"], TONES["dim"]
 
@@ -42,42 +36,75 @@ _BOLD, _DIM = TONES["heading"], TONES["dim"]
 _ASCII = str.maketrans("▁▂▃▄▅▆▇█●▲✖○■…—─━·−∞", "..:-=+*#o!x0#~---.-i")
 
 
-@dataclass(frozen=True)
 class Picture:
     """A run as it is now; a rich renderable that fits the console it is printed on.
 
     Attributes:
-        name: The name of the run.
         run: The run.
-        pace: When its records arrived.
         notice: A line below, for what is unusual.
-        height: Maximum number of lines (default: those of the console).
+        damage: The last warning about a damaged file.
     """
 
-    name: str
-    run: Run
-    pace: Pace
-    notice: str = ""
-    height: int | None = None
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.notice = self.damage = ""
+        self._restarts = 0
+        # When the newest records were read, by the monotonic clock, and their steps.
+        self._arrivals: deque[tuple[float, int]] = deque(maxlen=_ARRIVALS)
+
+    def refresh(self) -> bool:
+        """Reads what is new, for a short time; returns whether that was all."""
+        run, trouble, everything = self.run, "", True
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                everything = run.refresh(0.25)
+            except OSError as error:
+                trouble = f"{str(run.directory)!r} cannot be read: {error.strerror}."
+        if caught:
+            self.damage = str(caught[-1].message)
+        elif run.deleted and not run.num_records:
+            self.damage = ""  # the file that was damaged is gone
+        waiting = not run.num_records and not run.ended
+        self.notice = trouble or self.damage or (_waits_for(run) if waiting else "")
+        if everything:
+            self._note_arrival()
+        return everything
+
+    def _note_arrival(self) -> None:
+        """Records the time. Called when the run was read to the end."""
+        run, arrivals = self.run, self._arrivals
+        if run.restarts != self._restarts:
+            self._restarts = run.restarts
+            arrivals.clear()
+        last = run.store.last
+        if len(run.store) and (not arrivals or arrivals[-1][1] != last):
+            arrivals.append((time.monotonic(), last))
+
+    def _steps_per_second(self) -> float | None:
+        """Returns the pace: of the whole training at its end, else of late."""
+        cost = self.run.notes.get("overhead", {})
+        if self.run.ended and cost.get("seconds"):
+            return float(cost["steps"]) / float(cost["seconds"])
+        if len(self._arrivals) < 3:  # the first was written before it could be read
+            return None
+        (then, first), (now, last) = self._arrivals[0], self._arrivals[-1]
+        return (last - first) / (now - then) if now > then else None
 
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> RenderResult:
-        """Yields the lines, in characters that the console can show."""
-        width = options.max_width
-        height = self.height or options.height or console.size.height
-        for part in self._parts(console, width, height):
-            lines = console.render_lines(part, options, pad=False)
-            for line in lines:
-                for text, style, control in line:
-                    yield Segment(showable(text, console.encoding), style, control)
-                yield Segment.line()
+        """Yields the parts, in characters that the console can show."""
+        height = options.height or console.size.height
+        for part in self._parts(console, options.max_width, height):
+            for text, style, control in console.render(part, options.reset_height()):
+                yield Segment(showable(text, console.encoding), style, control)
 
     def _parts(
         self, console: Console, width: int, height: int
     ) -> Iterator[RenderableType]:
         rows = rows_of(self.run)
-        yield _headline(self.name, self.run, self.pace, width)
+        yield self._headline(width)
         yield _global_norm(self.run, width)
         findings = _findings(self.run, console, width, height)
         below = len(findings) + bool(findings) + bool(self.notice)
@@ -86,7 +113,8 @@ class Picture:
             yield Text("")
             shown = rows
             if len(rows) > room:
-                shown = worst_first(rows)[: max(1, room - 1)]
+                worst_first = sorted(rows, key=lambda row: row.rank)
+                shown = worst_first[: max(1, room - 1)]
             yield _table(self.run, shown, width)
             if len(shown) < len(rows):
                 yield _cropped(_left_out(rows, shown), width)
@@ -96,36 +124,42 @@ class Picture:
         if self.notice:
             yield _cropped(Text(printable(self.notice), _BOLD), width)
 
+    def _headline(self, width: int) -> Text:
+        run, parts = self.run, []
+        if run.num_records:
+            parts.append(f"step {run.store.last:,}")
+            parts.append(counted(run.num_records, "record"))
+        speed = self._steps_per_second()
+        if speed is not None:
+            parts.append(f"{number(speed, 3)} steps/s")
+        share = run.notes.get("overhead", {}).get("share")
+        if share is not None:
+            parts.append(f"overhead {percent(share)} %")
+        end = Text(*self._status())
+        facts = Text("  ".join(["", *parts, ""]), no_wrap=True)
+        room = max(8, width - facts.cell_len - end.cell_len)
+        shown = printable(str(run.directory))
+        head = Text(fold([shown], room)[shown], _BOLD, no_wrap=True)
+        return _cropped(Text.assemble(head, facts, end), width)
 
-def _headline(name: str, run: Run, pace: Pace, width: int) -> Text:
-    parts = []
-    if run.num_records:
-        parts.append(f"step {run.store.last:,}")
-        parts.append(counted(run.num_records, "record"))
-    speed = pace.per_second(run)
-    if speed is not None:
-        parts.append(f"{number(speed, 3)} steps/s")
-    share = run.notes.get("overhead", {}).get("share")
-    if share is not None:
-        parts.append(f"overhead {percent(share)} %")
-    sign, words, style = _status(run, pace)
-    end = Text(f"{sign} {words}", style)
-    facts = Text("  ".join(["", *parts, ""]), no_wrap=True)
-    room = max(8, width - facts.cell_len - end.cell_len)
-    shown = printable(name)
-    head = Text(fold([shown], room)[shown], _BOLD, no_wrap=True)
-    return _cropped(Text.assemble(head, facts, end), width)
+    def _status(self) -> tuple[str, str]:
+        """Returns the state of the training, and its style."""
+        if self.run.ended:
+            return "■ ended", _BOLD
+        if not self.run.num_records:
+            return "○ no record yet", _DIM
+        quiet = time.monotonic() - self._arrivals[-1][0] if self._arrivals else 0.0
+        if quiet > _QUIET:
+            return f"○ no record for {quiet:,.0f} s", VERMILION
+        return "● live", GREEN
 
 
-def _status(run: Run, pace: Pace) -> tuple[str, str, str]:
-    if run.ended:
-        return "■", "ended", _BOLD
-    if not run.num_records:
-        return "○", "no record yet", _DIM
-    quiet = 0.0 if pace.heard is None else time.monotonic() - pace.heard
-    if quiet > _QUIET:
-        return "○", f"no record for {quiet:,.0f} s", VERMILION
-    return "●", "live", GREEN
+def _waits_for(run: Run) -> str:
+    name = repr(str(run.directory))
+    if run.deleted:
+        return f"{name} was deleted or cut short. Waiting for it to be written."
+    what = "the first record of" if run.directory.is_dir() else "the run"
+    return f"Waiting for {what} {name}. Ctrl-C ends this."
 
 
 def _global_norm(run: Run, width: int) -> Text:
@@ -135,7 +169,8 @@ def _global_norm(run: Run, width: int) -> Text:
     chunk, at = run.store.at(len(run.steps) - 1)
     last = chunk.totals_at(at)
     text = Text("global norm ", no_wrap=True)
-    norms, kinds = totals_history(run, "global_norm")
+    column = run.totals.global_norm[-KEPT:, None]
+    norms, kinds = column.data, kinds_of(column.data, ~np.ma.getmaskarray(column))
     text.append(number(last.get("global_norm"), 3), _kind_style(int(kinds[-1, 0])))
     loss = Text(f"  loss {number(last['loss'], 3)}" if "loss" in last else "")
     if "learning_rate" in last and width >= 80:
@@ -155,17 +190,17 @@ def _table(run: Run, rows: Sequence[LiveRow], width: int) -> Table:
         columns.append((heading, [number(row.ratio, 3) for row in rows]))
     if width >= 50:
         columns.append(("% zero", [percent(row.zeros) for row in rows]))
-    states = [f"{row.state.sign} {row.state.words}" for row in rows]
+    states = [f"{row.sign} {row.words}" for row in rows]
     sizes = [_widest(head, words) for head, words in columns]
     last = min(_widest("state", states), max(8, width // 4))
     names = [printable(row.name) for row in rows]
-    room = width - sum(sizes) - last - _GAP * (len(columns) + 2)
+    room = width - sum(sizes) - last - GAP * (len(columns) + 2)
     name = min(_widest("layer", names), max(_NAME, room - 2 * _SPARK))
     curve = min(_LONG_SPARK, room - name)
     if curve < _SPARK:
-        name = max(_NAME, room + _GAP)
+        name = max(_NAME, room + GAP)
     folded = fold(names, name)
-    table = _frame()
+    table = bare_table(box.SIMPLE_HEAD)
     # A row has no room to wrap: at worst two addresses look alike.
     cells = [[Text(middle(folded[n], name), no_wrap=True) for n in names]]
     table.add_column("layer", width=name, no_wrap=True)
@@ -178,20 +213,10 @@ def _table(run: Run, rows: Sequence[LiveRow], width: int) -> Table:
         cells.append([Text(w, _style(head, row), no_wrap=True) for w, row in own])
     table.add_column("state", width=last, no_wrap=True, overflow="ellipsis")
     own = zip(states, rows, strict=True)
-    cells.append([Text(w, row.state.style, overflow="ellipsis") for w, row in own])
+    cells.append([Text(w, row.style, overflow="ellipsis") for w, row in own])
     for line in zip(*cells, strict=True):
         table.add_row(*line)
     return table
-
-
-def _frame() -> Table:
-    return Table(
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, _GAP - 1, 0, 0),
-        header_style=_BOLD,
-    )
 
 
 def _widest(head: str, words: Sequence[str]) -> int:
@@ -226,7 +251,7 @@ def _sparks(run: Run, norms: Any, kinds: Any, cells: int) -> list[Text]:
 
 def _left_out(rows: Sequence[LiveRow], shown: Sequence[LiveRow]) -> Text:
     rest = [row for row in rows if row not in shown]
-    sick = sum(row.state.rank < WELL for row in rest)
+    sick = sum(row.rank < WELL for row in rest)
     detail = f"{sick:,} of them not well" if sick else "all well"
     return Text(f"and {len(rest):,} more, {detail}", _DIM)
 

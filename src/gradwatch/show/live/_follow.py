@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-import warnings
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +17,6 @@ from ..._errors import GradwatchError, arg, counted
 from ...run import Reader, Run
 from .._format import printable
 from ._draw import Picture, showable
-from ._pace import Pace
 from ._rows import KEPT, finding_line
 
 FASTEST = 2.0
@@ -79,145 +78,58 @@ def follow(
     if reader.directory.is_file():
         reader.check()  # raises: it is no directory
     console = console or Console(highlight=False)
-    followed = _Followed(Run(reader))
+    picture = Picture(Run(reader))
     if once:
-        while not followed.refresh():
+        while not picture.refresh():
             pass
         reader.check()
-        if not followed.run.num_records:
+        if not picture.run.num_records:
             name = repr(str(reader.directory))
-            followed.notice = followed.damage or f"{name} has no record."
-        console.print(followed.picture(_tall(console)))
+            picture.notice = picture.damage or f"{name} has no record."
+        console.print(picture, height=_tall(console))
         return "once"
-    watched = console.is_terminal and not console.is_dumb_terminal
-    output = _Screen(console, followed) if watched else _FindingLines(console, followed)
-    return _until_over(followed, output, stop or threading.Event(), 1 / refresh)
-
-
-class _Followed:
-    """A run, its pace, and what went wrong while reading it.
-
-    Attributes:
-        notice: A line for the reader of the picture.
-        damage: The last warning about a damaged file.
-    """
-
-    def __init__(self, run: Run) -> None:
-        self.run = run
-        self.notice = self.damage = ""
-        self._pace = Pace()
-
-    def picture(self, height: int | None = None) -> Picture:
-        """Returns the run as it is now."""
-        name = str(self.run.directory)
-        return Picture(name, self.run, self._pace, self.notice, height)
-
-    def refresh(self) -> bool:
-        """Reads what is new, for a short time; returns whether that was all."""
-        trouble = ""
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            try:
-                everything = self.run.refresh(0.25)
-            except OSError as error:
-                name = str(self.run.directory)
-                trouble = f"{name!r} cannot be read: {error.strerror}."
-                everything = True
-        if caught:
-            self.damage = str(caught[-1].message)
-        elif self.run.deleted and not self.run.num_records:
-            self.damage = ""  # the file that was damaged is gone
-        waiting = not self.run.num_records and not self.run.ended
-        self.notice = trouble or self.damage or (self._waits_for if waiting else "")
-        if everything:
-            self._pace.update(self.run)
-        return everything
-
-    @property
-    def _waits_for(self) -> str:
-        name = repr(str(self.run.directory))
-        if self.run.deleted:
-            return f"{name} was deleted or cut short. Waiting for it to be written."
-        what = "the first record of" if self.run.directory.is_dir() else "the run"
-        return f"Waiting for {what} {name}. Ctrl-C ends this."
+    return _until_over(picture, console, stop or threading.Event(), 1 / refresh)
 
 
 def _until_over(
-    followed: _Followed,
-    output: _Screen | _FindingLines,
-    stop: threading.Event,
-    pause: float,
+    picture: Picture, console: Console, stop: threading.Event, pause: float
 ) -> Why:
+    """Redraws the picture in a terminal; elsewhere each finding is one line."""
+    run, printed = picture.run, set[str]()
     why: Why = "stopped"
+    watched = console.is_terminal and not console.is_dumb_terminal
+    live = Live(console=console, screen=True, auto_refresh=False) if watched else None
     try:
-        with output:
+        with live or nullcontext():
             while not stop.is_set():
                 began = time.monotonic()
-                everything = followed.refresh()
+                everything = picture.refresh()
                 while not everything and time.monotonic() < began + pause:
-                    everything = followed.refresh()
-                output.update()
-                if everything and followed.run.ended:
+                    everything = picture.refresh()
+                if live is not None:
+                    live.update(picture, refresh=True)
+                else:
+                    _print_findings(run, console, printed)
+                if everything and run.ended:
                     why = "ended"
                     break
                 stop.wait(max(0.0, pause - (time.monotonic() - began)))
     except KeyboardInterrupt:
         why = "interrupted"
-    output.last(why)
+    if watched and run.num_records:  # on the screen of before, where it stays
+        console.print(picture, height=_tall(console))
+    text = showable(_farewell(run, why), console.encoding)
+    console.print(Text(text), soft_wrap=not watched)
     return why
 
 
-class _Screen:
-    """A terminal: the picture is redrawn in the same place."""
-
-    def __init__(self, console: Console, followed: _Followed) -> None:
-        self._console = console
-        self._followed = followed
-        self._live = Live(console=console, screen=True, auto_refresh=False)
-
-    def __enter__(self) -> None:
-        self._live.start()
-
-    def __exit__(self, *error: object) -> None:
-        self._live.stop()
-
-    def update(self) -> None:
-        self._live.update(self._followed.picture(), refresh=True)
-
-    def last(self, why: Why) -> None:
-        """Prints the last picture on the screen of before, where it stays."""
-        if self._followed.run.num_records:
-            self._console.print(self._followed.picture(_tall(self._console)))
-        farewell = showable(_farewell(self._followed.run, why), self._console.encoding)
-        self._console.print(Text(farewell))
-
-
-class _FindingLines:
-    """No terminal: one line for each finding."""
-
-    def __init__(self, console: Console, followed: _Followed) -> None:
-        self._console = console
-        self._run = followed.run
-        self._printed: set[str] = set()
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *error: object) -> None: ...
-
-    def update(self) -> None:
-        for finding in self._run.findings:
-            line = finding_line(finding)
-            if line not in self._printed:  # nor once more if training went back
-                self._printed.add(line)
-                self._print(line)
-
-    def last(self, why: Why) -> None:
-        self._print(_farewell(self._run, why))
-
-    def _print(self, line: str) -> None:
-        self._console.print(
-            Text(showable(line, self._console.encoding)), soft_wrap=True
-        )
+def _print_findings(run: Run, console: Console, printed: set[str]) -> None:
+    """Prints the findings that were not, nor once more if training went back."""
+    for finding in run.findings:
+        line = finding_line(finding)
+        if line not in printed:
+            printed.add(line)
+            console.print(Text(showable(line, console.encoding)), soft_wrap=True)
 
 
 def _tall(console: Console) -> int:
@@ -229,11 +141,10 @@ def _farewell(run: Run, why: Why) -> str:
     name = printable(str(run.directory))
     how = {"ended": "the training ended", "interrupted": "interrupted"}
     words = f"{name}: {how.get(why, 'stopped looking')}"
+    ended = why == "ended"
     if not run.num_records:
-        ended = why == "ended"
-        return (
-            f"{words}; no {'step was recorded' if ended else 'record was there yet'}."
-        )
-    when = "after" if why == "ended" else "at"
+        nothing = "step was recorded" if ended else "record was there yet"
+        return f"{words}; no {nothing}."
+    when = "after" if ended else "at"
     many = counted(len(run.findings), "finding")
     return f"{words} {when} step {run.store.last:,}; {many}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,36 +29,31 @@ Kinds = NDArray[np.int_]
 """The kind of each norm: `FINITE`, `NAN`, …."""
 
 
-class RowState(NamedTuple):
-    """The state of a row: sign and words say it without the colour; rank 0 is worst."""
-
-    rank: int
-    sign: str
-    words: str
-    style: str
-
-
 @dataclass(frozen=True, slots=True)
 class LiveRow:
     """One weight at the newest record; `None` where it was not measured.
 
     Attributes:
-        index: Its index along the depth of the model.
         name: The address.
         norm: The norm of its gradient, not finite if any element is not.
         kind: What its norm is.
         ratio: The update ratio.
         zeros: The share of zeros.
-        state: Its state.
+        rank: The rank of its state; 0 is worst.
+        sign: A sign and words that tell the state without the colour.
+        words: The state in words.
+        style: Its colour.
     """
 
-    index: int
     name: str
     norm: float | None
     kind: int
     ratio: float | None
     zeros: float | None
-    state: RowState
+    rank: int
+    sign: str
+    words: str
+    style: str
 
 
 def rows_of(run: Run) -> list[LiveRow]:
@@ -70,11 +65,9 @@ def rows_of(run: Run) -> list[LiveRow]:
     names = run.store.names(kind)
     past, kinds = history(run, kind)
 
-    def newest(read: Any) -> list[float | None]:
+    def newest(read: Any) -> Any:
         numbers, known = read(chunk, slice(at, at + 1))
-        masked = np.ma.MaskedArray(numbers[0], False if known is None else ~known[0])
-        values: list[float | None] = masked.tolist()
-        return values
+        return np.ma.MaskedArray(numbers[0], known is not None and ~known[0]).tolist()
 
     ratios, zeros = (newest(QUANTITIES[q].of) for q in ("update_ratio", "zeros"))
     counts = {state: newest(column(name)) for state, (name, _) in _BAD.items()}
@@ -88,14 +81,8 @@ def rows_of(run: Run) -> list[LiveRow]:
         count = counts[now][source] if now in _BAD else None
         state = _state(now, worst, count, _symptom(name, run.findings))
         norm = _norm(float(past[-1, to]), now)
-        more = now, ratios[source], zeros[source], state
-        rows.append(LiveRow(len(rows), name, norm, *more))
+        rows.append(LiveRow(name, norm, now, ratios[source], zeros[source], *state))
     return rows
-
-
-def worst_first(rows: Sequence[LiveRow]) -> list[LiveRow]:
-    """Returns the rows with the worst state first."""
-    return sorted(rows, key=lambda row: (row.state.rank, row.index))
 
 
 def history(run: Run, kind: str) -> tuple[NDArray[np.float64], Kinds]:
@@ -119,13 +106,6 @@ def history(run: Run, kind: str) -> tuple[NDArray[np.float64], Kinds]:
         norms[cells], kinds[cells] = own[:, source], marks[:, source]
         start += len(own)
     return norms, kinds
-
-
-def totals_history(run: Run, name: str) -> tuple[NDArray[np.float64], Kinds]:
-    """Returns `history` of one number of each step as a whole."""
-    column = getattr(run.totals, name)[-KEPT:]
-    numbers, known = column.data, ~np.ma.getmaskarray(column)
-    return numbers[:, None], kinds_of(numbers, known)[:, None]
 
 
 def kinds_of(numbers: NDArray[np.float64], known: NDArray[np.bool_]) -> Kinds:
@@ -161,17 +141,19 @@ def _symptom(name: str, findings: Sequence[Mapping[str, Any]]) -> str | None:
     return None
 
 
-def _state(now: int, worst: int, count: float | None, symptom: str | None) -> RowState:
+def _state(
+    now: int, worst: int, count: float | None, symptom: str | None
+) -> tuple[int, str, str, str]:
     """Returns the state of a row whose norm is, and at worst was, of this kind."""
     if now in _BAD:
         words = f"{count:,.0f} {_BAD[now][1]}" if count else _BAD[now][1]
-        return RowState(0, "✖", words, MARKS[now][1])
+        return (0, "✖", words, MARKS[now][1])
     if symptom is not None:
-        return RowState(1, "▲", printable(symptom), f"bold {VERMILION}")
+        return (1, "▲", printable(symptom), f"bold {VERMILION}")
     if worst in _BAD:
-        return RowState(2, "✖", f"had {_BAD[worst][1]}", f"bold {VERMILION}")
+        return (2, "✖", f"had {_BAD[worst][1]}", f"bold {VERMILION}")
     if now == ZERO:
-        return RowState(3, "○", "all zero", VERMILION)
+        return (3, "○", "all zero", VERMILION)
     if now == ABSENT:
-        return RowState(4, "·", "no gradient", "dim")
-    return RowState(WELL, "●", "ok", GREEN)
+        return (4, "·", "no gradient", "dim")
+    return (WELL, "●", "ok", GREEN)

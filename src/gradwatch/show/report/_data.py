@@ -21,34 +21,13 @@ HEADS = (
 """The columns of the table of weights."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """One weight, over all recorded steps; `None` where nothing was measured.
+Layer = dict[str, Any]
+"""One weight, over all recorded steps; `None` where nothing was measured.
 
-    Attributes:
-        name: The address.
-        first: The norm of its gradient at the first record.
-        last: The norm at the last record.
-        largest: The largest norm.
-        ratio: The median of the update ratio.
-        zeros: The share of zeros at the last record.
-        bad: Number of records at which an element was NaN or infinite.
-    """
-
-    name: str
-    first: float | None
-    last: float | None
-    largest: float | None
-    ratio: float | None
-    zeros: float | None
-    bad: int
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        """The texts below `HEADS`."""
-        numbers = map(number, (self.first, self.last, self.largest, self.ratio))
-        bad = counted(self.bad, "record") if self.bad else "—"
-        return (*numbers, percent(self.zeros), bad)
+Its `name`; the norm of its gradient at the `first` and at the `last` record, and the
+`largest`; the median of its update `ratio`; the share of `zeros` at the last record;
+and the number of records at which an element was NaN or infinite, `bad`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,18 +176,25 @@ def _cost(overhead: dict[str, Any] | None) -> str:
     return f"{words}{' so far' if overhead.get('so_far') else ''}."
 
 
+def cells_of(layer: Layer) -> tuple[str, ...]:
+    """Returns the texts below `HEADS`."""
+    numbers = (number(layer[key]) for key in ("first", "last", "largest", "ratio"))
+    bad = counted(layer["bad"], "record") if layer["bad"] else "—"
+    return (*numbers, percent(layer["zeros"]), bad)
+
+
 def _layer(series: Series) -> Layer:
     norms, ratios, zeros = (
         column.compressed()[np.isfinite(column.compressed())]
         for column in (series.norm, series.update_ratio, series.zeros)
     )
     bad = sum(getattr(series, name).filled(0.0) > 0 for name in NONFINITE)
-    return Layer(
-        series.name,
-        float(norms[0]) if len(norms) else None,
-        float(norms[-1]) if len(norms) else None,
-        float(norms.max()) if len(norms) else None,
-        float(np.median(ratios)) if len(ratios) else None,
-        float(zeros[-1]) if len(zeros) else None,
-        int(np.count_nonzero(bad)),
-    )
+    return {
+        "name": series.name,
+        "first": float(norms[0]) if len(norms) else None,
+        "last": float(norms[-1]) if len(norms) else None,
+        "largest": float(norms.max()) if len(norms) else None,
+        "ratio": float(np.median(ratios)) if len(ratios) else None,
+        "zeros": float(zeros[-1]) if len(zeros) else None,
+        "bad": int(np.count_nonzero(bad)),
+    }

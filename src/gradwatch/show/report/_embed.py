@@ -17,7 +17,6 @@ from ..charts import (
     NONFINITE,
     QUANTITIES,
     Quantity,
-    column,
     curves,
     facts_of,
     heat,
@@ -109,8 +108,7 @@ def _bad(
     cells = np.argwhere(flags & _ALARMS)
     parts = [cells.astype(np.int64)]
     for name in NONFINITE:
-        one = Quantity(name, name, "log", KINDS, "", column(name))
-        values = heat(run, one, kind, count=count).values
+        values = heat(run, Quantity(name, name, ""), kind, count=count).values
         parts.append(np.nan_to_num(values[tuple(cells.T)])[:, None].astype(np.int64))
     return np.concatenate(parts, axis=1)
 

@@ -12,7 +12,7 @@ from ...diagnose import Finding
 from .._format import percent, printable
 from ..palette import THEMES
 from ..static import REPORT, SCRIPT
-from ._data import HEADS, Layer, ReportData, details, title_of, when
+from ._data import HEADS, Layer, ReportData, cells_of, details, title_of, when
 from ._embed import embedded
 
 _DARK = f"{THEMES['dark'].css} color-scheme: dark;"
@@ -129,10 +129,10 @@ def _layers(data: ReportData, *, named: bool) -> Iterator[str]:
 
 
 def _layer(layer: Layer) -> str:
-    *cells, bad = (_words(cell) for cell in layer.cells)
-    alarm = ' class="bad"' if layer.bad else ""
+    *cells, bad = map(_words, cells_of(layer))
+    alarm = ' class="bad"' if layer["bad"] else ""
     numbers = "".join(f"<td>{cell}</td>" for cell in cells)
-    name = f'<th scope="row">{_code(layer.name)}</th>'
+    name = f'<th scope="row">{_code(layer["name"])}</th>'
     return f"<tr>{name}{numbers}<td{alarm}>{bad}</td></tr>"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ..._errors import counted
 from .._format import printable
-from ._data import HEADS, Layer, ReportData, details, title_of, when
+from ._data import HEADS, Layer, ReportData, cells_of, details, title_of, when
 
 _MOST = 40  # layers; of more the middle is left out
 
@@ -44,7 +44,8 @@ def _lines(runs: Sequence[ReportData], title: str) -> Iterator[str]:
 
 
 def _layers(layers: Sequence[Layer]) -> Iterator[str]:
-    rows = [f"| {_cell(layer.name)} | {' | '.join(layer.cells)} |" for layer in layers]
+    cells = [(_cell(layer["name"]), *cells_of(layer)) for layer in layers]
+    rows = [f"| {' | '.join(texts)} |" for texts in cells]
     half = _MOST // 2
     if len(rows) > _MOST:
         rows[half:-half] = [f"| … {len(rows) - _MOST:,} more … | | | | | | |"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +59,10 @@ def report(runs: Runs, format: str = "html", *, title: str | None = None) -> str
     data = _gather(runs)
     title = title or "Training report: " + ", ".join(each.name for each in data)
     if format == "json":
-        return json.dumps(_json(data, title), indent=2, ensure_ascii=False) + "\n"
+        healthy = not any(each.findings for each in data)
+        facts = {"format": 1, "title": title, "healthy": healthy}
+        whole = plain({**facts, "runs": [_json_run(each) for each in data]})
+        return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
     return markdown(data, title) if format == "md" else html(data, title)
 
 
@@ -128,12 +130,6 @@ def _names(paths: Sequence[Path]) -> list[str]:
     return [f"{path.name} ({at})" for at, path in enumerate(paths, 1)]  # the same
 
 
-def _json(runs: Sequence[ReportData], title: str) -> Any:
-    healthy = not any(data.findings for data in runs)
-    facts = {"format": 1, "title": title, "healthy": healthy}
-    return plain({**facts, "runs": [_json_run(data) for data in runs]})
-
-
 def _json_run(data: ReportData) -> dict[str, Any]:
     store, notes = data.run.store, data.run.notes
     return {
@@ -146,5 +142,5 @@ def _json_run(data: ReportData) -> dict[str, Any]:
             {**finding.to_dict(), "text": str(finding), "page": finding.page}
             for finding in data.findings
         ],
-        "layers": [asdict(layer) for layer in data.layers],
+        "layers": data.layers,
     }

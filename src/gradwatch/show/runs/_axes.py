@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,13 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from .. import palette
-from .._figure import note
+from .._figure import new_figure, note
 from .._fold import fold
 from .._format import printable
 from .._marks import Block, blocks_of, spaced
 from ..charts import NAN, NEGINF, POSINF
 from ..palette import Theme
-from ._badges import Badge
+from ._badges import Badge, Findings
 
 WIDTH = 9.5  # inches
 MOST_NAMED = 60
@@ -45,7 +46,27 @@ def ramp(theme: Theme) -> Colormap:
     return LinearSegmentedColormap.from_list("gradwatch", colours.tolist(), N=256)
 
 
-def head(ax: Axes, title: str, below: str, theme: Theme) -> None:
+@contextmanager
+def run_figure(
+    height: float, texts: tuple[str, str], findings: Findings, theme: Theme
+) -> Iterator[tuple[Figure, Axes, list[Any]]]:
+    """Yields a figure, its axes, and the entries of its legend, to be filled.
+
+    Args:
+        height: The height in inches.
+        texts: The title, and the line below it.
+        findings: The badges, and the number of findings left out.
+        theme: The colours.
+    """
+    with new_figure(WIDTH, height, theme) as figure:
+        ax, handles = figure.add_subplot(), list[Any]()
+        yield figure, ax, handles
+        _draw_badges(ax, findings[0], theme)
+        _head(ax, *texts, theme)
+        _legend(figure, handles, *findings)
+
+
+def _head(ax: Axes, title: str, below: str, theme: Theme) -> None:
     """Writes the title, and below it in small letters what is drawn."""
     text = printable(title)
     ax.set_title(text, loc="left", fontweight="bold", pad=34, parse_math=False)
@@ -84,7 +105,7 @@ def rows_height(count: int) -> float:
     return 1.9 + max(count, 4) * (0.24 if count <= 30 else 0.17)
 
 
-def draw_badges(ax: Axes, badges: Sequence[Badge], theme: Theme) -> None:
+def _draw_badges(ax: Axes, badges: Sequence[Badge], theme: Theme) -> None:
     """Puts the badges above the axes; those too close to another move aside."""
     low, high = ax.get_xlim()
     apart = (high - low) / 40
@@ -110,7 +131,7 @@ def draw_badges(ax: Axes, badges: Sequence[Badge], theme: Theme) -> None:
         note(ax, str(badge.number), (step, 1), (0, 9), units, **style)
 
 
-def legend(
+def _legend(
     figure: Figure, handles: Sequence[Any], badges: Sequence[Badge], left_out: int
 ) -> None:
     """Explains the signs below the axes, then the badges."""

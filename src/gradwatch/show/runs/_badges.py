@@ -17,31 +17,24 @@ class Badge:
 
     Attributes:
         number: The number by which the picture names it.
-        symptom: The name of its symptom.
+        label: Its entry in the legend.
         since: The first step that shows it.
         step: The step at which it was confirmed.
-        until: The last step that shows it; `None` while it holds.
         rows: The indices of the rows it concerns; empty: the whole run.
     """
 
     number: int
-    symptom: str
+    label: str
     since: int
     step: int
-    until: int | None
     rows: tuple[int, ...]
 
-    @property
-    def label(self) -> str:
-        """Its entry in the legend."""
-        when = f"{'at' if self.since == self.step else 'since'} step {self.since:,}"
-        until = "" if self.until is None else f" until step {self.until:,}"
-        return f"{self.number}  {self.symptom} {when}{until}"
+
+Findings = tuple[Sequence[Badge], int]
+"""The badges of a picture, and the number of findings left out."""
 
 
-def badges_of(
-    findings: Sequence[Mapping[str, Any]], names: Sequence[str]
-) -> tuple[list[Badge], int]:
+def badges_of(findings: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Findings:
     """Returns the badges, in order of time, and the number of findings left out.
 
     A finding that concerns none of the rows that are drawn has no badge.
@@ -55,9 +48,10 @@ def badges_of(
         addresses = [str(name) for name in finding.get("addresses", ())]
         rows = tuple(row for row, name in enumerate(names) if within(name, addresses))
         if rows or not addresses:
-            step = int(finding["step"])
-            since = int(finding.get("since", step))
-            until = finding.get("until")
-            symptom = str(finding.get("symptom", "finding"))
-            badges.append(Badge(len(badges) + 1, symptom, since, step, until, rows))
+            number, step = len(badges) + 1, int(finding["step"])
+            since, until = int(finding.get("since", step)), finding.get("until")
+            when = f"{'at' if since == step else 'since'} step {since:,}"
+            end = "" if until is None else f" until step {until:,}"
+            label = f"{number}  {finding.get('symptom', 'finding')} {when}{end}"
+            badges.append(Badge(number, label, since, step, rows))
     return badges[:MOST], max(0, len(badges) - MOST)

@@ -19,24 +19,20 @@ from .._figure import (
     log_limits,
     log_ticks,
     marker,
-    new_figure,
 )
 from ..charts import MEASURED, NAN, NEGINF, POSINF, Heat, Quantity
 from ..palette import Theme
 from ._axes import (
     MOST_NAMED,
-    WIDTH,
-    draw_badges,
-    head,
-    legend,
     names_axis,
     nonfinite_signs,
     patch,
     ramp,
     rows_height,
+    run_figure,
     steps_axis,
 )
-from ._badges import Badge
+from ._badges import Findings
 
 COLUMNS = 360  # buckets: two pixels each at the default size
 _FEWEST = 60
@@ -73,7 +69,7 @@ def draw_heat(
     heat: Heat,
     quantity: Quantity,
     texts: tuple[str, str],
-    findings: tuple[list[Badge], int],
+    findings: Findings,
     theme: Theme,
 ) -> Figure:
     """Returns the figure.
@@ -85,27 +81,22 @@ def draw_heat(
         findings: The badges, and the number of findings left out.
         theme: The colours.
     """
-    badges, _ = findings
-    with new_figure(WIDTH, rows_height(len(heat.names)), theme) as figure:
-        ax = figure.add_subplot()
+    height = rows_height(len(heat.names))
+    with run_figure(height, texts, findings, theme) as (figure, ax, handles):
         states = states_of(heat, quantity)
         _draw_cells(ax, heat, quantity, states, theme)
-        handles = _draw_signs(ax, heat, states, theme)
-        steps_axis(ax, heat.low, heat.high)
+        handles += _draw_signs(ax, heat, states, theme)
         names_axis(ax, heat.names)
         ax.spines[:].set_visible(False)
-        for badge in badges:
-            for row in badge.rows:
-                across = [badge.since, badge.step + 0.5]
-                ax.plot(across, [row, row], color=theme.paper, lw=4, zorder=6)
-                ax.plot(across, [row, row], color=theme.ink, lw=1.8, zorder=7)
+        marked = [(badge, row) for badge in findings[0] for row in badge.rows]
+        for badge, row in marked:
+            across = [badge.since, badge.step + 0.5]
+            ax.plot(across, [row, row], color=theme.paper, lw=4, zorder=6)
+            ax.plot(across, [row, row], color=theme.ink, lw=1.8, zorder=7)
         steps_axis(ax, heat.low, heat.high)
-        draw_badges(ax, badges, theme)
-        head(ax, *texts, theme)
-        if any(badge.rows for badge in badges):
+        if marked:
             label = "a finding: first seen to confirmed"
             handles.append(Line2D([], [], color=theme.ink, lw=1.8, label=label))
-        legend(figure, handles, *findings)
     return figure
 
 

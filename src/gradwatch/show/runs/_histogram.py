@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,10 +14,10 @@ from numpy.typing import NDArray
 from ...run import Series
 from ...summarise import LOWEST, OCTAVES
 from .. import palette
-from .._figure import PERCENT, Style, colour_scale, new_figure
+from .._figure import PERCENT, Style, colour_scale
 from ..charts import NONFINITE, Heat
 from ..palette import Theme
-from ._axes import WIDTH, head, legend, patch, ramp, steps_axis
+from ._axes import patch, ramp, run_figure, steps_axis
 from ._lines import draw_signs
 
 MOST = 320  # histograms in a picture
@@ -37,8 +36,8 @@ def draw_histogram(series: Series, title: str, theme: Theme) -> Figure:
     total = counts.sum(axis=1) / np.maximum(1 - zeros, 1e-12)
     shares = counts / np.maximum(total, 1)[:, None]
     low, high = _octaves(counts)
-    with new_figure(WIDTH, 4.8, theme) as figure:
-        ax = figure.add_subplot()
+    texts = title, _below(series, len(steps))
+    with run_figure(4.8, texts, ((), 0), theme) as (figure, ax, handles):
         edges = _edges(steps)
         norm = PowerNorm(0.6, 0.0, float(shares.max()) or 1.0)
         style: Style = {"norm": norm, "cmap": ramp(theme), "linewidth": 0}
@@ -53,7 +52,7 @@ def draw_histogram(series: Series, title: str, theme: Theme) -> Figure:
             ax.pcolormesh(edges, [-half * 0.7, half * 0.7], zeros[None], **style)
         _value_axis(ax, low, count)
         steps_axis(ax, float(edges[0]), float(edges[-1]))
-        handles: list[Any] = draw_signs(ax, _nonfinite(series), theme)
+        handles += draw_signs(ax, _nonfinite(series), theme)
         if zeros.any():
             handles.append(patch(theme.ramp[2], "middle line: exact zeros"))
         ax.spines[:].set_visible(False)
@@ -61,8 +60,6 @@ def draw_histogram(series: Series, title: str, theme: Theme) -> Figure:
         axis = colour_scale(mesh, ax, "share of its elements")
         axis.set_major_formatter(PERCENT)
         axis.set_major_locator(MaxNLocator(5))
-        head(ax, title, _below(series, len(steps)), theme)
-        legend(figure, handles, (), 0)
     return figure
 
 

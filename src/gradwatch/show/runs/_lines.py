@@ -11,13 +11,13 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import offset_copy
 from numpy.typing import NDArray
 
-from .._figure import PERCENT, Style, bare, log_limits, log_ticks, marker, new_figure
+from .._figure import PERCENT, Style, bare, log_limits, log_ticks, marker
 from .._fold import fold
 from .._format import printable
 from ..charts import Heat
 from ..palette import Theme
-from ._axes import WIDTH, draw_badges, head, legend, nonfinite_signs, steps_axis
-from ._badges import Badge
+from ._axes import nonfinite_signs, run_figure, steps_axis
+from ._badges import Findings
 
 DASHES = ("-", (0, (5, 1.6)), "-", (0, (3, 1.2, 1, 1.2)), "-", (0, (1.2, 1.2)))
 SIGNS = ("o", "D", "s", "^", "P", "v")
@@ -29,7 +29,7 @@ def draw_lines(
     label: str,
     scale: str,
     texts: tuple[str, str],
-    findings: tuple[list[Badge], int],
+    findings: Findings,
     theme: Theme,
 ) -> Figure:
     """Returns the figure of some rows, each drawn at the last step of its buckets.
@@ -42,14 +42,10 @@ def draw_lines(
         findings: The badges, and the number of findings left out.
         theme: The colours.
     """
-    with new_figure(WIDTH, 4.4, theme) as figure:
-        ax = figure.add_subplot()
-        handles = lines_over_steps(ax, heat, scale, 0.012, theme)
+    with run_figure(4.4, texts, findings, theme) as (figure, ax, handles):
+        handles += lines_over_steps(ax, heat, scale, 0.012, theme)
         ax.set_ylabel(label)
         name_lines(ax, heat.names)
-        draw_badges(ax, findings[0], theme)
-        head(ax, *texts, theme)
-        legend(figure, handles, *findings)
     return figure
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..._errors import GradwatchError
 from ...run import Run
-from ...summarise import Row, is_blank
+from ...summarise import COLUMNS, Row, is_blank
 
-_NUMBERS = ("norm", "mean", "std", "min", "max", "mean_abs", "zeros", "underflow")
+_COLUMNS = COLUMNS[: COLUMNS.index("weight_norm")]  # those of a row
 _COUNTS = ("nan", "posinf", "neginf")
 
 
@@ -44,38 +44,31 @@ def rows_at(run: Run, index: int, kinds: tuple[str, ...]) -> list[Row]:
     layout = chunk.layout
     keys = zip(layout.kinds, layout.names, strict=True)
     index_of = {key: row for row, key in enumerate(keys)}
+    columns = {name: chunk.column(name)[at] for name in _COLUMNS}
     rows = []
     for kind in kinds:
-        names = [*run.store.names(kind)]
+        names = dict.fromkeys(run.store.names(kind))
         if kind == "weight":
-            names += [n for n, f in facts.items() if n not in names and _missed(f)]
+            watched = [n for n, f in facts.items() if f.get("watched")]
+            names |= dict.fromkeys(n for n in watched if facts[n].get("trainable"))
         for name in names:
-            shape = _shape(name, facts)
+            # A matrix, where the shape was not noted.
+            shape = tuple(map(int, facts.get(name, {}).get("shape", (1, 1))))
             row = index_of.get((kind, name))
             if row is None:
                 reason = "no gradient arrived at this step"
                 rows.append(Row.absent(name, kind, shape, "float32", reason))
                 continue
             numbers: dict[str, Any] = {
-                column: _number(chunk.column(column)[at, row], column in _COUNTS)
-                for column in (*_NUMBERS, *_COUNTS)
+                column: _number(values[row : row + 1], column in _COUNTS)
+                for column, values in columns.items()
             }
             size = layout.sizes[row] or 1
             rows.append(Row(name, kind, shape, "float32", size, **numbers))
     return rows
 
 
-def _missed(fact: dict[str, Any]) -> bool:
-    return bool(fact.get("watched") and fact.get("trainable"))
-
-
-def _shape(name: str, facts: dict[str, Any]) -> tuple[int, ...]:
-    """Returns the shape that was noted, or that of a matrix."""
-    shape = facts.get(name, {}).get("shape", (1, 1))
-    return tuple(int(length) for length in shape)
-
-
-def _number(value: np.float64, whole: bool) -> float | int | None:
-    if is_blank(np.array([value])).any() or (whole and math.isnan(value)):
+def _number(value: NDArray[np.float64], whole: bool) -> float | int | None:
+    if is_blank(value)[0] or (whole and np.isnan(value[0])):
         return None
-    return int(value) if whole else float(value)
+    return int(value[0]) if whole else float(value[0])

@@ -57,7 +57,7 @@ def result(
         "",
         str(problem.target),
         score,
-        layer=None if problem.at_inputs else ", ".join(problem.at.names),
+        layer=None if problem.layer is None else ", ".join(problem.at.names),
         delta=delta,
         baseline_score=baseline_score,
         settings=dict(settings or {}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -95,13 +96,11 @@ class Problem:
         self.model = model
         self.target = target if labels else explained(target)
         self.layer = layer
-        self.at_inputs = layer is None
         self.batch_size = checked_batch_size(batch_size)
         self.ruled = 0
         """Number of operations with another backward rule in the last pass."""
         self._data_format = data_format
         self._y = labels[0] if labels else None
-        self._wrt = (selector(layer),)
         self._rule = rule
         self._held = x.tensors if isinstance(x, Held) else None
         x = x.x if isinstance(x, Held) else x
@@ -111,31 +110,35 @@ class Problem:
         self.tree = walk(model)
         self.sources: list[Place] = []
         """The inputs of the model, as results keep them."""
+        inputs = self._input_tensors()
+        follows = free == "floats" and bool(inputs.leaves) and self._held is None
+        at_inputs = self.layer is None or free == "inputs" or follows
+        if at_inputs and not inputs.leaves:
+            follows = self.layer is not None
+            raise GradwatchError(whole_numbers(self.tree, self.x, follows=follows))
+        self._inputs = inputs if at_inputs else None
+        self._at = self._inputs if self.layer is None else self._held
+
+    # tensors --------------------------------------------------------------------------
+
+    def _input_tensors(self) -> Tensors:
+        """Returns the inputs that are floating-point numbers; all are sources."""
         inputs = Tensors([], [], [])
         flat = keras.tree.flatten(self.x)
-        for name, tensor in zip(input_names(model, self.x), flat, strict=True):
+        for name, tensor in zip(input_names(self.model, self.x), flat, strict=True):
             if tensor is not None:
                 self.sources.append(self._place(name, None, tensor))
             if is_float(tensor):
                 inputs.leaves.append(Leaf("input", name))
                 inputs.dtypes.append(dtype_of(tensor))
                 inputs.places.append(self.sources[-1])
-        follows = free == "floats" and bool(inputs.leaves) and self._held is None
-        at_inputs = self.at_inputs or free == "inputs" or follows
-        if at_inputs and not inputs.leaves:
-            message = whole_numbers(self.tree, flat, follows=not self.at_inputs)
-            raise GradwatchError(message)
-        self._inputs = inputs if at_inputs else None
-        self._at = self._inputs if self.at_inputs else self._held
-        self._own: Own | None = None
-
-    # tensors --------------------------------------------------------------------------
+        return inputs
 
     @property
     def at(self) -> Tensors:
         """The tensors of the gradients; known for a layer after a first pass."""
         if self._at is None:
-            self.own()
+            _ = self.own
         return cast(Tensors, self._at)
 
     @property
@@ -143,17 +146,16 @@ class Problem:
         """The tensors whose values points replace."""
         return self.at if self._inputs is None else self._inputs
 
+    @functools.cached_property
     def own(self) -> Own:
-        """Runs the batch as it is: scores, gradients and values."""
-        if self._own is None:
-            parts = [arrays for _, _, arrays in self.passes(1)]
-            columns = zip(*parts, strict=True)
-            scores, *rest = (joined([a[0] for a in column]) for column in columns)
-            number = len(self.at.leaves)
-            if not self.at_inputs:
-                self._at = self.at.having(rest[number:])
-            self._own = scores, rest[:number], self.at.values
-        return self._own
+        """Scores, gradients and values of the batch as it is: one pass."""
+        parts = [arrays for _, _, arrays in self.passes(1)]
+        columns = zip(*parts, strict=True)
+        scores, *rest = (joined([a[0] for a in column]) for column in columns)
+        number = len(self.at.leaves)
+        if self.layer is not None:
+            self._at = self.at.having(rest[number:])
+        return scores, rest[:number], self.at.values
 
     def moved(self, values: Sequence[np.ndarray]) -> Any:
         """Returns the batch with other numbers at `free`, to be explained so."""
@@ -296,14 +298,14 @@ class Problem:
         self, given: tuple[Leaf, ...] = (), *, differentiate: bool = True
     ) -> Engine:
         # Forward only, no tap is needed but those that are given.
-        wrt = self._wrt if differentiate or given else ()
+        wrt = (selector(self.layer),) if differentiate or given else ()
         each = not isinstance(self.target, Loss)
         options = PassOptions(each, differentiate, self._rule, given)
         return engine_for(self.model, wrt, options)
 
     def _found(self, captured: Captured) -> list[Tensor]:
         """Returns the gradients at each of `at`, and what a layer gives there."""
-        kind = "input" if self.at_inputs else "activation"
+        kind = "input" if self.layer is None else "activation"
         by_leaf = {e.leaf: e for e in captured.entries if e.kind == kind}
         leaves = [*by_leaf] if self._at is None else self._at.leaves
         entries = [by_leaf[leaf] for leaf in leaves]
@@ -315,7 +317,7 @@ class Problem:
                 [entry.dtype for entry in entries],
                 [self._place(e.name, e.leaf.address, e.value) for e in entries],
             )
-        values = [] if self.at_inputs else [entry.value for entry in entries]
+        values = [] if self.layer is None else [entry.value for entry in entries]
         return gradients + values
 
     def _place(self, name: str, address: str | None, tensor: Tensor) -> Place:
@@ -330,7 +332,7 @@ class Problem:
             return dense(entry.gradient)
         reached = any(other.gradient is not None for other in entries)
         cause = entry.reason.cause if entry.reason else ""
-        if self.at_inputs and reached and cause == "other_output":
+        if self.layer is None and reached and cause == "other_output":
             # Of several inputs, one that only other outputs look at adds nothing.
             return ops.zeros(entry.shape, entry.dtype)
         raise GradwatchError(

@@ -87,15 +87,16 @@ def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def whole_numbers(tree: Tree, flat: list[Any], *, follows: bool) -> str:
+def whole_numbers(tree: Tree, x: Any, *, follows: bool) -> str:
     """Returns the message for a batch that holds no floating-point numbers.
 
     Args:
         tree: Of the model.
-        flat: The tensors of the batch.
+        x: The batch.
         follows: True if inputs are followed although a layer is named, so that to name
             one is no way out.
     """
+    flat = keras.tree.flatten(x)
     kinds = sorted({dtype_of(t) for t in flat if t is not None})
     embeddings = [
         address

@@ -62,7 +62,7 @@ def cam(problem: Problem, weigh: Weigh, *, relu: bool) -> Attribution:
     Raises:
         GradwatchError: If it has no axes of space.
     """
-    scores, gradients, _ = problem.own()
+    scores, gradients, _ = problem.own
     maps = []
     for place, gradient in zip(problem.at.places, gradients, strict=True):
         if place.channels is None:

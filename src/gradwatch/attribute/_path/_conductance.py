@@ -68,7 +68,7 @@ def internal_influence(  # noqa: PLR0913 - the path, and how it is walked
     starts = baselines(problem, baseline)
     alphas, weights = points_of(rule, steps, len(starts))
     start = paths_from(starts, alphas)
-    score, _, _ = problem.own()
+    score, _, _ = problem.own
     values, _ = path_sums(problem, start, alphas, weights, times_way=False)
     settings = {"baseline": described(baseline), "steps": steps, "rule": rule}
     return result(problem, values, score, settings=settings)
@@ -123,7 +123,6 @@ def layer_conductance(  # noqa: PLR0913 - the path, and how it is walked
     require_count(steps, "steps")
     require_one_of(rule, "rule", STEP_RULES)
     problem = Problem(model, x, target, layer, free="inputs", batch_size=batch_size)
-    problem.own()
     starts = baselines(problem, baseline)
     values, score, before = _conducted(problem, starts, steps, rule)
     settings = {"baseline": described(baseline), "steps": steps, "rule": rule}
@@ -140,7 +139,7 @@ def _conducted(
     """
     alphas = np.tile(np.linspace(0, 1, steps + 1), len(starts))
     point = point_on(problem, paths_from(starts, alphas), alphas)
-    scores = np.zeros((len(alphas), problem.size), problem.own()[0].dtype)
+    scores = np.zeros((len(alphas), problem.size), problem.own[0].dtype)
     shapes = [values.shape for values in problem.at.values]
     totals = [np.zeros(shape) for shape in shapes]
     # Gradients and values at the point before, of all examples.
@@ -217,8 +216,8 @@ def neuron_conductance(  # noqa: PLR0913 - the path, and how it is walked
     with renamed(index="neuron"):
         index: Any = whole_index(neuron)
         below = Problem(model, x, neuron_target(layer, index), batch_size=batch_size)
-        below.own()
-    score, _, _ = above.own()
+        _ = below.own  # the neuron must exist
+    score, _, _ = above.own
     starts = baselines(below, baseline)
     alphas, weights = points_of(rule, steps, len(starts))
     start = paths_from(starts, alphas)

@@ -79,4 +79,4 @@ def expected_gradients(  # noqa: PLR0913 - what is drawn, and how often
     weights = np.full(samples, 1 / samples)
     values, _ = path_sums(problem, start, alphas, weights)
     settings = {"samples": samples, "seed": seed}
-    return result(problem, values, problem.own()[0], settings=settings)
+    return result(problem, values, problem.own[0], settings=settings)

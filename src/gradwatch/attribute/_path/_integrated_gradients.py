@@ -97,8 +97,7 @@ def integrated_gradients(  # noqa: PLR0913 - the path, and how it is walked
         settings["steps"] = number
         if not automatic:
             break
-        error = np.max(relative_delta(values, score, before)[1])
-        settings["error"] = float(error)
+        settings["error"] = float(relative_delta(values, score, before)[1].max())
         settings["reached"] = settings["error"] <= tolerance
         # What is NaN or infinite once stays so, however many steps there are.
         hopeless = not np.isfinite(settings["error"])

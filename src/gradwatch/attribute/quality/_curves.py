@@ -12,7 +12,7 @@ from .._problem import Problem
 from .._result import Attribution
 from ._curve import Curve
 from ._orders import ground, is_map, masks_of, ranks
-from ._question import finite_scores, problem_of, question_of, require_same_model
+from ._question import finite_scores, problem_of, question_of
 
 
 def deletion(  # noqa: PLR0913 - what is removed, how finely, against what
@@ -127,10 +127,8 @@ def _curve(
     require_count(steps, "steps")
     require_count(others, "orders", least=0)
     require_seed(seed)
-    given, model, x = asked
-    a, _, x = question_of(given, model, x)
-    problem = problem_of(a, model, x, batch_size, at_inputs=is_map(a))
-    require_same_model(a, problem)
+    a, _, x = question_of(*asked)
+    problem = problem_of(a, asked[1], x, batch_size, at_inputs=is_map(a))
     inputs = problem.free.places
     starts = baselines(problem, _canvas(problem) if baseline is None else baseline)
     changed, importance = ground(a, problem)
@@ -163,8 +161,8 @@ def _curve(
     scores = scores.reshape(len(starts), len(asks), -1).mean(axis=0)
     curves = np.zeros((len(orders), problem.size, steps + 1))
     curves[:, :, 0], curves[:, :, -1] = scores[0], scores[1]
-    for (order, k), values in zip(asks[2:], scores[2:], strict=True):
-        curves[order, :, k] = values
+    inner = scores[2:].reshape(len(orders), steps - 1, -1)
+    curves[:, :, 1:-1] = inner.swapaxes(1, 2)
     share = counts / positions
     return Curve(kind, a.method, a.target, share, curves[0], curves[1:])
 
@@ -172,4 +170,4 @@ def _curve(
 def _canvas(problem: Problem) -> str:
     """Returns the baseline of an insertion: a blur, if all inputs are images."""
     spatial = {len(place.spatial) for place in problem.free.places}
-    return "blur" if problem.at_inputs and spatial == {2} else "zeros"
+    return "blur" if problem.layer is None and spatial == {2} else "zeros"

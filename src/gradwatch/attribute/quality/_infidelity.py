@@ -13,13 +13,7 @@ from .._checked import require_count, require_positive
 from .._problem import Problem
 from .._result import Attribution
 from ._perturbations import Perturbation, perturbations
-from ._question import (
-    arguments_of,
-    finite_scores,
-    problem_of,
-    question_of,
-    require_same_model,
-)
+from ._question import arguments_of, finite_scores, problem_of, question_of
 
 GRADIENTS = ("saliency", "guided_backprop", "deconvnet", "internal_influence")
 """Methods whose values are the gain of the target per unit of each number."""
@@ -130,7 +124,6 @@ def infidelity(  # noqa: PLR0913 - what is taken away, and how often
     a, _, x = question_of(a, model, x)
     kind = _kind(a)
     problem = problem_of(a, model, x, batch_size)
-    require_same_model(a, problem)
     own = _own_baseline(a, problem)
     covers = own if baseline is None else _mean(baselines(problem, baseline))
     slopes = _slopes(a, problem, own, kind)

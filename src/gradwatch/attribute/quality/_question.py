@@ -76,7 +76,11 @@ def problem_of(
         x: The batch.
         batch_size: Maximum number of rows of a pass.
         at_inputs: True for values of the inputs, wherever the attribution is.
-        free: As in `Problem`.
+        free: As in `Problem`; `"floats"` for a check that explains anew, which may be
+            by another model.
+
+    Raises:
+        GradwatchError: If the model is another than the explained one.
     """
     arguments = arguments_of(a)
     # The layer of a guided Grad-CAM is that of its map; its values are not.
@@ -84,11 +88,13 @@ def problem_of(
     at_inputs = at_inputs or all(place.name in inputs for place in a.places)
     layer = None if at_inputs else arguments["layer"]
     target = arguments["target"]
-    return Problem(model, x, target, layer, free=free, batch_size=batch_size)
+    problem = Problem(model, x, target, layer, free=free, batch_size=batch_size)
+    if free != "floats":
+        _require_same_model(a, problem)
+    return problem
 
 
-def require_same_model(a: Attribution, problem: Problem) -> None:
-    """Raises if the model is another than the explained one."""
+def _require_same_model(a: Attribution, problem: Problem) -> None:
     now = problem.own_scores().astype("float64")
     apart = np.abs(now - a.score)
     # Half precision, and passes of another size, round in other ways.

@@ -85,16 +85,14 @@ def randomisation(
     idle: list[str] = []
     score = first.score
     bar = progress_bar("randomisation", len(chosen), progress)
-    with put_back(nodes) as kept, bar as tick:
+    with put_back(nodes) as restore, bar as tick, warnings.catch_warnings():
+        # Of steps="auto", which need not reach its tolerance here.
+        warnings.simplefilter("ignore", UserWarning)
         for number, address in enumerate(chosen):
             if order == "independent":
-                for node, value in zip(nodes, kept, strict=True):
-                    node.variable.assign(value)
+                restore()
             randomise(tree, weights[address], seed * len(chosen) + number + 1)
-            with warnings.catch_warnings():
-                # Of steps="auto", which need not reach its tolerance here.
-                warnings.simplefilter("ignore", UserWarning)
-                now = again(model, x)
+            now = again(model, x)
             tick(1)
             name = address or str(model.name)
             # What the target does not depend on, no explanation of it need notice.

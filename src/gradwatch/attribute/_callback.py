@@ -18,7 +18,7 @@ from .._keras import step_count
 from ..run import ImageWriter
 from ..targets import as_target
 from ._checked import is_count, require
-from ._method import require_attribution
+from ._method import require_attribution, require_method
 from ._panels import MOST
 from ._path import integrated_gradients
 from ._result import Attribution
@@ -219,8 +219,7 @@ def _check(every: Any, method: Any, count: Any, plot: Any) -> None:
     """Raises if an argument is none of what it may be."""
     rule = "`every` must be a number of steps from 1, or 'epoch'."
     require(every == "epoch" or is_count(every), rule, every)
-    rule = "`method` must be a function such as `gradwatch.integrated_gradients`."
-    require(callable(method), rule, method)
+    require_method(method)
     rule = (
         f"`count` must be a number of examples from 1 to {MOST}, which fit a picture."
     )

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from .._errors import GradwatchError
+from ._checked import require
 from ._problem import Problem
 from ._result import Attribution
 
@@ -81,6 +82,12 @@ def relative_delta(
     least = 1e-6 * (np.abs(score) + np.abs(baseline_score)) + 1e-30
     delta = np.abs(delta_of(values, score, baseline_score))
     return difference, delta / np.maximum(np.abs(difference), least)
+
+
+def require_method(method: Any) -> None:
+    """Raises if something is no function that could explain a model."""
+    rule = "`method` must be a function such as `gradwatch.integrated_gradients`."
+    require(callable(method), rule, method)
 
 
 def require_attribution(method: Any, made: Any) -> Attribution:

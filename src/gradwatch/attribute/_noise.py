@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import GradwatchError
 from ._checked import require_count, require_positive, require_seed
 from ._gradient import saliency
-from ._method import method, require_attribution
+from ._method import method, require_attribution, require_method
 from ._problem import Problem
 from ._result import Attribution
 
@@ -171,11 +170,7 @@ def _noisy(
 ) -> Attribution:
     """Returns the mean, the mean square or the variance over noisy copies."""
     model, x, target, layer = question
-    if not callable(method):
-        raise GradwatchError(
-            "`method` must be a function of `gradwatch.attribute`. Received: "
-            f"{method!r}. Write `method=gradwatch.integrated_gradients`."
-        )
+    require_method(method)
     require_count(samples, "samples")
     require_positive(noise, "noise")
     require_seed(seed)

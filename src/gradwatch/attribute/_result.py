@@ -64,17 +64,17 @@ class Attribution:
     @property
     def values(self) -> Any:
         """The attributions: an array, or a dict by name where there are several."""
-        return _single({place.name: place.values for place in self.places})
+        return single({place.name: place.values for place in self.places})
 
     @property
     def activation(self) -> Any:
         """The tensors attributed to: the inputs, or what the layer gave."""
-        return _single({place.name: place.activation for place in self.places})
+        return single({place.name: place.activation for place in self.places})
 
     @property
     def inputs(self) -> Any:
         """The inputs of the model: an array, or a dict by name."""
-        return _single({place.name: place.values for place in self.sources})
+        return single({place.name: place.values for place in self.sources})
 
     @property
     def names(self) -> list[str]:
@@ -307,5 +307,6 @@ class Attribution:
         return cls(**store.load(path))
 
 
-def _single(arrays: dict[str, np.ndarray]) -> Any:
+def single(arrays: dict[str, Any]) -> Any:
+    """Returns the only array there is, or all of them by name."""
     return next(iter(arrays.values())) if len(arrays) == 1 else arrays

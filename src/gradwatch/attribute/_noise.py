@@ -177,22 +177,20 @@ def _noisy(
     first = require_attribution(
         method, method(model, x, target, layer=layer, **options)
     )
-    mean = [np.zeros(place.values.shape) for place in first.places]
-    mean_square = [np.zeros(place.values.shape) for place in first.places]
+    moments = [np.zeros((2, *place.values.shape)) for place in first.places]
     batch_size = options.get("batch_size")
     problem = Problem(model, x, target, layer, free="floats", batch_size=batch_size)
     with contextlib.closing(_noisy_batches(problem, noise, seed)) as batches:
         for batch in itertools.islice(batches, samples):
             result = method(model, batch, target, layer=layer, **options)
-            for place, one, two in zip(result.places, mean, mean_square, strict=True):
-                one += place.values / samples
-                if reduce != "mean":
-                    two += np.square(place.values, dtype="float64") / samples
+            for place, (mean, square) in zip(result.places, moments, strict=True):
+                mean += place.values / samples
+                square += np.square(place.values, dtype="float64") / samples
     places = []
-    for place, one, two in zip(first.places, mean, mean_square, strict=True):
+    for place, (mean, square) in zip(first.places, moments, strict=True):
         # Rounding must not make a variance of zero negative.
-        variance = np.maximum(two - one**2, 0)
-        values = {"mean": one, "square": two, "variance": variance}[reduce]
+        variance = np.maximum(square - mean**2, 0)
+        values = {"mean": mean, "square": square, "variance": variance}[reduce]
         places.append(replace(place, values=values.astype(place.values.dtype)))
     drawn = {"method": first.method, "samples": samples, "noise": noise, "seed": seed}
     settings = {**first.settings, **drawn}

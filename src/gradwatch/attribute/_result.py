@@ -14,7 +14,7 @@ from .._errors import AddressError, GradwatchError, counted, quoted
 from ..show.attributed import panels_html, plot_panels
 from . import _store as store
 from ._checked import is_count
-from ._panels import Words, panels_of, title_of
+from ._panels import panels_of, title_of
 from ._place import Place
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ class Attribution:
         Raises:
             GradwatchError: If an argument does not suit the data.
         """
-        panels = panels_of(self, Words(kind, names, tokens, titles, beside, top))
+        panels = panels_of(self, kind, names, tokens, titles, beside, top)
         return plot_panels(panels, title=title_of(self), theme=theme)
 
     def to_html(
@@ -275,7 +275,7 @@ class Attribution:
         Raises:
             GradwatchError: If an argument does not suit the data.
         """
-        panels = panels_of(self, Words(kind, names, tokens, titles, beside, top))
+        panels = panels_of(self, kind, names, tokens, titles, beside, top)
         return panels_html(panels, title=title_of(self))
 
     def _repr_html_(self) -> str:

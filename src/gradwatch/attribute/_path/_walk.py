@@ -58,13 +58,14 @@ def point_on(problem: Problem, start: Start, alphas: np.ndarray) -> Point:
     def point(number: int, rows: np.ndarray) -> Arrays:
         share = alphas[number] if alphas.ndim == 1 else alphas[number, rows]
         ends = zip(start(number, rows), problem.free.values, strict=True)
-        return [a + _column(share, a.ndim) * (v[rows] - a) for a, v in ends]
+        return [a + _column(share, a) * (v[rows] - a) for a, v in ends]
 
     return point
 
 
-def _column(numbers: np.ndarray, ndim: int) -> np.ndarray:
-    return np.reshape(numbers, (-1, *[1] * (ndim - 1)))
+def _column(numbers: np.ndarray, like: np.ndarray) -> np.ndarray:
+    # In the precision of the values: float64 would double what a pass moves.
+    return np.reshape(numbers, (-1, *[1] * (like.ndim - 1))).astype(like.dtype)
 
 
 def path_sums(
@@ -104,6 +105,6 @@ def path_sums(
                 share = found[1 + index][offset]
                 if times_way:
                     share = share * (own[index][part] - begins[index])
-                total[part] += _column(weights[number, part], share.ndim) * share
+                total[part] += _column(weights[number, part], share) * share
     values = [t.astype(v.dtype) for t, v in zip(totals, problem.at.values, strict=True)]
     return values, scores.astype(found[0].dtype)

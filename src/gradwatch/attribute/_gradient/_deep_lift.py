@@ -72,7 +72,7 @@ def deep_lift(
         examples = min(examples, max(batch_size // 2, 1))
     starts = baselines(plain, baseline)
     values = [np.zeros_like(array) for array in own]
-    scores = np.zeros((2, plain.size), "float32")
+    scores = np.zeros((2, plain.size), own[0].dtype)
 
     def point(number: int, rows: np.ndarray) -> list[np.ndarray]:
         arrays = starts[number // 2] if number % 2 else own

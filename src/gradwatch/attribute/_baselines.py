@@ -10,6 +10,7 @@ import numpy as np
 
 from .._errors import GradwatchError, arg, counted, quoted, renamed
 from ._checked import require_count, require_positive, require_seed
+from ._place import Place
 from ._problem import Problem
 
 NAMES = ("zeros", "mean", "blur")
@@ -154,9 +155,7 @@ def _for_each(problem: Problem, baseline: Baseline) -> list[np.ndarray]:
             f"{counted(len(baseline), 'value')} for {quoted(free.names)}."
         )
     items = _items(free.names, baseline)
-    axes = problem.channel_axes(free)
-    tensors = zip(items, free.values, axes, free.names, strict=True)
-    return [_array(*tensor) for tensor in tensors]
+    return [_array(*pair) for pair in zip(items, free.places, strict=True)]
 
 
 def _items(names: list[str], baseline: Baseline) -> list[Any]:
@@ -188,9 +187,10 @@ def _items(names: list[str], baseline: Baseline) -> list[Any]:
     return [baseline] * len(names)
 
 
-def _array(item: Any, values: np.ndarray, axis: int | None, name: str) -> np.ndarray:
+def _array(item: Any, place: Place) -> np.ndarray:
+    name, values, shape = place.name, place.values, place.values.shape
     if isinstance(item, str) and item in NAMES:
-        return _named(item, values, axis, name)
+        return _named(item, place)
     if isinstance(item, Sampled):
         raise GradwatchError(
             f"{arg('baseline')} must be one `sampled(…)` for all inputs, so that what "
@@ -198,7 +198,7 @@ def _array(item: Any, values: np.ndarray, axis: int | None, name: str) -> np.nda
             "`sampled([first, second], 10)`, its data in the structure of `x`."
         )
     if isinstance(item, Blurred):
-        item = item(values, axis)
+        item = item(values, place.channels)
     elif callable(item):
         item = item(values)
     try:
@@ -210,7 +210,6 @@ def _array(item: Any, values: np.ndarray, axis: int | None, name: str) -> np.nda
             f"{arg('baseline')} must be one of {NAMES}, a number, an array, or a "
             f"function. Received: {item!r}."
         ) from None
-    shape = values.shape
     if array.shape not in ((), shape, shape[1:], (1, *shape[1:])):
         raise GradwatchError(
             f"{arg('baseline')} must have the shape of {name!r}, {shape}, or that of a "
@@ -220,22 +219,22 @@ def _array(item: Any, values: np.ndarray, axis: int | None, name: str) -> np.nda
     return np.broadcast_to(array, shape)
 
 
-def _named(item: str, values: np.ndarray, axis: int | None, name: str) -> np.ndarray:
+def _named(item: str, place: Place) -> np.ndarray:
+    values = place.values
     if item == "zeros":
         return np.broadcast_to(np.zeros((), values.dtype), values.shape)
-    spatial = tuple(a for a in range(1, values.ndim) if a != axis)
     if values.ndim < 3:
         raise GradwatchError(
-            f"`baseline={item!r}` needs axes of space or time. Received: {name!r} of "
-            f"shape {values.shape}. Pass the mean of your data, "
+            f"`baseline={item!r}` needs axes of space or time. Received: "
+            f"{place.name!r} of shape {values.shape}. Pass the mean of your data, "
             "`baseline=data.mean(axis=0)`, or `baseline='zeros'`."
         )
     if item == "mean":
-        mean = values.mean(axis=spatial, keepdims=True)
+        mean = values.mean(axis=place.spatial, keepdims=True)
         return np.broadcast_to(mean, values.shape)
-    largest = max(values.shape[a] for a in spatial)
+    largest = max(values.shape[axis] for axis in place.spatial)
     blur = blurred(max(largest / 10, 0.5))
-    return np.asarray(blur(values, axis), dtype=values.dtype)
+    return np.asarray(blur(values, place.channels), dtype=values.dtype)
 
 
 def _of_inputs(problem: Problem, baseline: Baseline) -> bool:
@@ -244,8 +243,8 @@ def _of_inputs(problem: Problem, baseline: Baseline) -> bool:
         return False
     try:
         at_layer = _items(problem.free.names, baseline)
-        for item, values in zip(at_layer, problem.free.values, strict=True):
-            _array(item, values, None, "")
+        for item, place in zip(at_layer, problem.free.places, strict=True):
+            _array(item, place)
     except GradwatchError:
         return problem.takes(baseline)
     return False

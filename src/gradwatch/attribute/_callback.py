@@ -13,14 +13,14 @@ from typing import Any
 import keras
 import numpy as np
 
-from .._errors import GradwatchError, TargetError, quoted
+from .._errors import GradwatchError, quoted
 from .._keras import step_count
 from ..run import ImageWriter
-from ..targets import as_target
 from ._checked import is_count, require
-from ._method import require_attribution
+from ._method import require_attribution, require_method
 from ._panels import MOST
 from ._path import integrated_gradients
+from ._problem import explained
 from ._result import Attribution
 
 FOLDER = "attributions"
@@ -103,13 +103,10 @@ class AttributionImages(keras.callbacks.Callback):
     def on_train_begin(self, logs: Any = None) -> None:
         """Draws the model as it is, which also shows that it can be drawn."""
         del logs
-        self._step = self._epoch_start = _iterations(self.model)
-        try:
-            self._draw(self._step)
-        except (GradwatchError, ImportError):
-            raise  # what was asked for is impossible: say so before the training
-        except Exception as error:  # noqa: BLE001 - ours must not end a training
-            self._failed(error)
+        iterations = step_count(getattr(self.model, "optimizer", None))
+        self._step = 0 if iterations is None else int(iterations.value)
+        # What was asked for may be impossible: say so before the training.
+        self._draw(GradwatchError, ImportError)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Records the step at which the epoch begins."""
@@ -122,13 +119,13 @@ class AttributionImages(keras.callbacks.Callback):
         before, self._step = self._step, self._epoch_start + batch + 1
         every = self._every
         if every is not None and before // every < self._step // every:
-            self._try()
+            self._draw()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Draws, if `every` is `"epoch"`."""
         del epoch, logs
         if self._every is None:
-            self._try()
+            self._draw()
 
     def on_train_end(self, logs: Any = None) -> None:
         """Closes the file."""
@@ -137,31 +134,31 @@ class AttributionImages(keras.callbacks.Callback):
 
     # pictures -------------------------------------------------------------------------
 
-    def _try(self) -> None:
+    def _draw(self, *refusals: type[Exception]) -> None:
+        """Draws the model as it is now; other errors than refusals become a warning."""
         if self._stopped:
             return
         try:
-            self._draw(self._step)
-        except OSError as error:  # a disk may have room again the next time
-            self._failed(error, for_good=False)
+            made = self._method(self.model, self._x, self._target, **self._options)
+            attribution = require_attribution(self._method, made)
+            png, size = _png(attribution.plot(**self._plot))
+            name = attribution.method or getattr(
+                self._method, "__name__", "attribution"
+            )
+            tag = f"{name}/{attribution.layer}" if attribution.layer else name
+            self._writer.write(self._step, tag, png, size)
+            self.drawn.append(self._step)
+        except refusals:
+            raise
         except Exception as error:  # noqa: BLE001 - ours must not end a training
             self._failed(error)
 
-    def _draw(self, step: int) -> None:
-        made = self._method(self.model, self._x, self._target, **self._options)
-        attribution = require_attribution(self._method, made)
-        png, size = _png(attribution.plot(**self._plot))
-        name = attribution.method or getattr(self._method, "__name__", "attribution")
-        layer = attribution.layer
-        tag = name if layer is None else f"{name}/{layer}"
-        self._writer.write(step, tag, png, size)
-        self.drawn.append(step)
-
-    def _failed(self, error: Exception, *, for_good: bool = True) -> None:
-        self._stopped = self._stopped or for_good
+    def _failed(self, error: Exception) -> None:
+        again = isinstance(error, OSError)  # a disk may have room again the next time
+        self._stopped = not again
         if not self._warned:
             self._warned = True
-            goes_on = "" if for_good else " It is tried again the next time."
+            goes_on = " It is tried again the next time." if again else ""
             warnings.warn(
                 f"gradwatch could not draw attributions at step {self._step}: "
                 f"{type(error).__name__}: {error}.{goes_on} The training goes on; what "
@@ -178,11 +175,6 @@ def _png(figure: Any) -> tuple[bytes, tuple[int, int]]:
     # Width and height are the first numbers of a PNG, as the figure was rounded to.
     width, height = (int.from_bytes(png[at : at + 4], "big") for at in (16, 20))
     return png, (width, height)
-
-
-def _iterations(model: Any) -> int:
-    iterations = step_count(getattr(model, "optimizer", None))
-    return 0 if iterations is None else int(iterations.value)
 
 
 def _first(x: Any, count: int) -> tuple[Any, int]:
@@ -202,13 +194,8 @@ def _first(x: Any, count: int) -> tuple[Any, int]:
 
 
 def _first_target(target: Any, rows: int) -> Any:
-    if target is None:
-        raise TargetError(
-            "`target` must say what is explained. Received: None. For a class write "
-            "`gradwatch.class_score(i)`, for a single output `gradwatch.output()`."
-        )
     # Once, so that it is the same to what was compiled for it.
-    chosen = as_target(target)
+    chosen = explained(target)
     try:
         return chosen.for_rows(np.arange(rows))
     except IndexError:  # fewer classes than examples: the method says it better
@@ -219,8 +206,7 @@ def _check(every: Any, method: Any, count: Any, plot: Any) -> None:
     """Raises if an argument is none of what it may be."""
     rule = "`every` must be a number of steps from 1, or 'epoch'."
     require(every == "epoch" or is_count(every), rule, every)
-    rule = "`method` must be a function such as `gradwatch.integrated_gradients`."
-    require(callable(method), rule, method)
+    require_method(method)
     rule = (
         f"`count` must be a number of examples from 1 to {MOST}, which fit a picture."
     )

@@ -16,6 +16,11 @@ def require(fits: bool, rule: str, received: Any) -> None:
         raise GradwatchError(f"{rule} Received: {received!r}.")
 
 
+def require_one_of(option: Any, argument: str, options: tuple[str, ...]) -> None:
+    """Raises unless it is one of the options."""
+    require(option in options, f"{arg(argument)} must be one of {options}.", option)
+
+
 def require_positive(number: Any, argument: str) -> None:
     """Raises unless it is a finite number above 0."""
     real = isinstance(number, int | float | np.number) and not isinstance(number, bool)

@@ -5,29 +5,17 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from .._errors import GradwatchError
+from ._checked import require
 from ._problem import Problem
 from ._result import Attribution
 
 Method = TypeVar("Method", bound=Callable[..., Attribution])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Again:
-    """The recipe of a result: explains another batch, or model, in the same way."""
-
-    method: Callable[..., Attribution]
-    arguments: Mapping[str, Any]
-    """All arguments but the model and the batch, with defaults."""
-
-    def __call__(self, model: Any, x: Any) -> Attribution:
-        """Returns the attribution of another batch or model."""
-        return self.method(model, x, **self.arguments)
 
 
 def method(function: Method) -> Method:
@@ -42,7 +30,7 @@ def method(function: Method) -> Method:
         arguments = {**bound.arguments, **bound.arguments.get("options", {})}
         for name in ("model", "x", "options"):
             arguments.pop(name, None)
-        again = Again(named, arguments)
+        again = functools.partial(named, **arguments)
         return replace(attribution, method=function.__name__, again=again)
 
     return cast(Method, named)
@@ -55,19 +43,22 @@ def result(
     *,
     baseline_score: np.ndarray | None = None,
     settings: Mapping[str, Any] | None = None,
-    data_format: str | None = None,
 ) -> Attribution:
     """Returns the attribution, with its delta where there is a baseline's score."""
     delta = None
     if baseline_score is not None:
         delta = delta_of(values, score, baseline_score)
+    places = []
+    for own, array in zip(problem.at.places, values, strict=True):
+        channels = own.channels if array.ndim == own.values.ndim else None
+        places.append(replace(own, values=array, channels=channels))
     return Attribution(
-        problem.places(values, data_format),
-        problem.sources(),
+        tuple(places),
+        tuple(problem.sources),
         "",
         str(problem.target),
         score,
-        layer=None if problem.at_inputs else ", ".join(problem.at.names),
+        layer=None if problem.layer is None else ", ".join(problem.at.names),
         delta=delta,
         baseline_score=baseline_score,
         settings=dict(settings or {}),
@@ -91,6 +82,12 @@ def relative_delta(
     least = 1e-6 * (np.abs(score) + np.abs(baseline_score)) + 1e-30
     delta = np.abs(delta_of(values, score, baseline_score))
     return difference, delta / np.maximum(np.abs(difference), least)
+
+
+def require_method(method: Any) -> None:
+    """Raises if something is no function that could explain a model."""
+    rule = "`method` must be a function such as `gradwatch.integrated_gradients`."
+    require(callable(method), rule, method)
 
 
 def require_attribution(method: Any, made: Any) -> Attribution:

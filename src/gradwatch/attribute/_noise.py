@@ -9,16 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-import keras
 import numpy as np
 
-from .._errors import GradwatchError
 from ._checked import require_count, require_positive, require_seed
 from ._gradient import saliency
-from ._method import method, require_attribution
-from ._problem import Held, Problem
+from ._method import method, require_attribution, require_method
+from ._problem import Problem
 from ._result import Attribution
-from ._tensors import input_tensors, is_float, replaced
 
 
 @method
@@ -173,33 +170,27 @@ def _noisy(
 ) -> Attribution:
     """Returns the mean, the mean square or the variance over noisy copies."""
     model, x, target, layer = question
-    if not callable(method):
-        raise GradwatchError(
-            "`method` must be a function of `gradwatch.attribute`. Received: "
-            f"{method!r}. Write `method=gradwatch.integrated_gradients`."
-        )
+    require_method(method)
     require_count(samples, "samples")
     require_positive(noise, "noise")
     require_seed(seed)
     first = require_attribution(
         method, method(model, x, target, layer=layer, **options)
     )
-    mean = [np.zeros(place.values.shape) for place in first.places]
-    mean_square = [np.zeros(place.values.shape) for place in first.places]
+    moments = [np.zeros((2, *place.values.shape)) for place in first.places]
     batch_size = options.get("batch_size")
-    problem = Problem(model, x, target, layer, batch_size=batch_size)
-    with contextlib.closing(_noisy_batches(problem, x, noise, seed)) as batches:
+    problem = Problem(model, x, target, layer, free="floats", batch_size=batch_size)
+    with contextlib.closing(_noisy_batches(problem, noise, seed)) as batches:
         for batch in itertools.islice(batches, samples):
             result = method(model, batch, target, layer=layer, **options)
-            for place, one, two in zip(result.places, mean, mean_square, strict=True):
-                one += place.values / samples
-                if reduce != "mean":
-                    two += np.square(place.values, dtype="float64") / samples
+            for place, (mean, square) in zip(result.places, moments, strict=True):
+                mean += place.values / samples
+                square += np.square(place.values, dtype="float64") / samples
     places = []
-    for place, one, two in zip(first.places, mean, mean_square, strict=True):
+    for place, (mean, square) in zip(first.places, moments, strict=True):
         # Rounding must not make a variance of zero negative.
-        variance = np.maximum(two - one**2, 0)
-        values = {"mean": one, "square": two, "variance": variance}[reduce]
+        variance = np.maximum(square - mean**2, 0)
+        values = {"mean": mean, "square": square, "variance": variance}[reduce]
         places.append(replace(place, values=values.astype(place.values.dtype)))
     drawn = {"method": first.method, "samples": samples, "noise": noise, "seed": seed}
     settings = {**first.settings, **drawn}
@@ -209,19 +200,16 @@ def _noisy(
     )
 
 
-def _noisy_batches(problem: Problem, x: Any, noise: float, seed: int) -> Generator[Any]:
+def _noisy_batches(problem: Problem, noise: float, seed: int) -> Generator[Any]:
     """Yields noisy copies of the batch, for ever."""
     random = np.random.default_rng(seed)
-    floating = any(is_float(t) for t in keras.tree.flatten(problem.x))
-    at_layer = isinstance(x, Held) or not floating
-    inputs = (problem.model, problem.x, problem.tree)
-    tensors = problem.at if at_layer else input_tensors(*inputs)
-    scales = [noise * _range(values) for values in tensors.values]
+    own = problem.free.values
+    scales = [noise * ranges(values) for values in own]
 
     def draw() -> list[np.ndarray]:
         return [
             values + scale * random.standard_normal(values.shape, "float32")
-            for values, scale in zip(tensors.values, scales, strict=True)
+            for values, scale in zip(own, scales, strict=True)
         ]
 
     # To draw takes as long as a twentieth of a pass: do it during the one before.
@@ -229,13 +217,10 @@ def _noisy_batches(problem: Problem, x: Any, noise: float, seed: int) -> Generat
         coming = pool.submit(draw)
         while True:
             values, coming = coming.result(), pool.submit(draw)
-            if at_layer:
-                yield problem.held(values)
-                continue
-            rows = np.arange(problem.size)
-            yield replaced(problem.x, tensors.tensors(rows, values))
+            yield problem.moved(values)
 
 
-def _range(values: np.ndarray) -> np.ndarray:
+def ranges(values: np.ndarray) -> np.ndarray:
+    """Returns the largest minus the smallest number of each example."""
     axes = tuple(range(1, values.ndim))
     return np.asarray(np.ptp(values, axis=axes, keepdims=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,27 +24,6 @@ Part = tuple[str, np.ndarray, np.ndarray | None, Sequence[Sequence[str]]]
 """Name, values, data and labels of a panel."""
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
-    """Arguments of a picture.
-
-    Attributes:
-        kind: What to draw, or None.
-        names: Of the features or channels; by tensor, where there are several.
-        tokens: A list of words for each example.
-        titles: A line for each example.
-        beside: Other attributions of the same inputs.
-        top: Maximum number of bars of an example.
-    """
-
-    kind: str | None
-    names: Any
-    tokens: Any
-    titles: Any
-    beside: Any
-    top: Any
-
-
 def title_of(attribution: Attribution) -> str:
     """Returns the line above a picture."""
     title = f"Attribution of {attribution.target}"
@@ -54,23 +33,39 @@ def title_of(attribution: Attribution) -> str:
     return title
 
 
-def panels_of(attribution: Attribution, words: Words) -> list[Panel]:
+def panels_of(
+    attribution: Attribution,
+    kind: str | None,
+    names: Any,
+    tokens: Any,
+    titles: Any,
+    beside: Any,
+    top: Any,
+) -> list[Panel]:
     """Returns the panels of an attribution and of those beside it.
+
+    Args:
+        attribution: What is drawn.
+        kind: What to draw, or None.
+        names: Of the features or channels; by tensor, where there are several.
+        tokens: A list of words for each example.
+        titles: A line for each example.
+        beside: Other attributions of the same inputs.
+        top: Maximum number of bars of an example.
 
     Raises:
         GradwatchError: If the words do not fit the data.
     """
-    require(is_count(words.top), "`top` must be a number of bars from 1.", words.top)
+    require(is_count(top), "`top` must be a number of bars from 1.", top)
     if len(attribution) == 0:
         raise GradwatchError(
             "There must be an example to draw. Received: an attribution of none."
         )
-    tokens, titles = (_cut(some, attribution) for some in (words.tokens, words.titles))
-    words = replace(words, tokens=tokens, titles=titles)
+    tokens, titles = (_cut(some, attribution) for some in (tokens, titles))
     panels: list[Panel] = []
-    for one in [attribution, *_others(attribution, words.beside)]:
-        panels += _panels(one[:MOST] if len(one) > MOST else one, words)
-    return panels
+    for one in [attribution, *_others(attribution, beside)]:
+        panels += _panels(one[:MOST], kind, names, tokens, titles)
+    return [replace(panel, top=top) for panel in panels]
 
 
 def _cut(given: Any, attribution: Attribution) -> Any:
@@ -106,36 +101,37 @@ def _equal(ours: np.ndarray, theirs: np.ndarray) -> bool:
     return bool(np.array_equal(ours, theirs, equal_nan=nan))
 
 
-def _panels(attribution: Attribution, words: Words) -> Iterator[Panel]:
+def _panels(
+    attribution: Attribution, kind: str | None, names: Any, tokens: Any, titles: Any
+) -> Iterator[Panel]:
     """Yields a panel for each tensor; three slices for each that has depth."""
-    given = _tokens(words.tokens, attribution)
-    captions = _captions(attribution, words.titles)
-    if isinstance(words.names, Mapping):
-        for name in words.names:
+    given = _tokens(tokens, attribution)
+    captions = _captions(attribution, titles)
+    if isinstance(names, Mapping):
+        for name in names:
             attribution.place(name)
     used: set[str] = set()
     for place in attribution.places:
         source = source_of(place, attribution.sources)
-        kind = kind_of(words.kind, place, source, words=given is not None)
-        used.add(kind)
-        names = _names(words.names, place, attribution)
+        chosen = kind_of(kind, place, source, words=given is not None)
+        used.add(chosen)
+        own = _names(names, place, attribution)
         parts: Iterable[Part]
-        if kind == "image":
+        if chosen == "image":
             parts = _images(place, source)
-        elif kind == "tokens":
+        elif chosen == "tokens":
             parts = [_text(place, source, given)]
-        elif kind == "bars":
-            parts = [_bars(place, names)]
+        elif chosen == "bars":
+            parts = [_bars(place, own)]
         else:
-            parts = [_lines(place, source, names)]
+            parts = [_lines(place, source, own)]
         for name, values, data, labels in parts:
             # Slices along different axes are different pictures, even of a cube.
             base = (source or place).name + name.removeprefix(place.name)
-            method = attribution.method
             shown = (values, data, labels, captions)
-            yield Panel(kind, name, method, *shown, source=base, top=words.top)
-    _require_use("tokens", words.tokens, used, {"tokens"})
-    _require_use("names", words.names, used, {"bars", "lines"})
+            yield Panel(chosen, name, attribution.method, *shown, source=base)
+    _require_use("tokens", tokens, used, {"tokens"})
+    _require_use("names", names, used, {"bars", "lines"})
 
 
 def _images(place: Place, source: Place | None) -> Iterator[Part]:

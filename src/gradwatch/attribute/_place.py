@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from .._errors import GradwatchError
-from ._resize import resized
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,39 @@ class Place:
                 f"spatial axes of {self.name!r}. Received: {size} for values of shape "
                 f"{self.values.shape}."
             )
-        values = self.values
-        for axis, length in zip(self.spatial, size, strict=True):
-            values = resized(values, axis, length)
-        return replace(self, values=values)
+        sizes = dict(zip(self.spatial, size, strict=True))
+        return replace(self, values=resized(self.values, sizes))
 
     def take(self, rows: slice | list[int]) -> Place:
         """Returns the place for some of the examples."""
         return replace(self, values=self.values[rows], activation=self.activation[rows])
+
+
+def resized(values: np.ndarray, sizes: Mapping[int, int]) -> np.ndarray:
+    """Resizes axes to new lengths, by linear interpolation.
+
+    Pixels are cells, and their centres are aligned. Doing it axis by axis is bilinear
+    interpolation in two dimensions, trilinear in three. The same as
+    `keras.ops.image.resize(…, "bilinear")`.
+
+    Example:
+    >>> resized(np.array([0.0, 1.0]), {0: 4})
+    array([0.  , 0.25, 0.75, 1.  ])
+    """
+    for axis, length in sizes.items():
+        if values.shape[axis] != length:
+            values = _interpolated(values, axis, length)
+    return values
+
+
+def _interpolated(values: np.ndarray, axis: int, length: int) -> np.ndarray:
+    old = values.shape[axis]
+    centres = (np.arange(length) + 0.5) * old / length - 0.5
+    centres = np.clip(centres, 0, old - 1)
+    low = np.floor(centres).astype(int)
+    high = np.minimum(low + 1, old - 1)
+    shape = [1] * values.ndim
+    shape[axis] = length
+    share = (centres - low).astype(values.dtype).reshape(shape)
+    below, above = np.take(values, low, axis), np.take(values, high, axis)
+    return np.asarray(below * (1 - share) + above * share)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import keras
@@ -15,6 +16,7 @@ from ..engine import (
     Captured,
     Engine,
     Entry,
+    Leaf,
     PassOptions,
     dense,
     engine_for,
@@ -22,18 +24,19 @@ from ..engine import (
     input_names,
 )
 from ..select import require_model, walk
-from ..targets import Function, Target, as_target, mean_output
+from ..targets import Function, Loss, Target, as_target, mean_output
 from ._axes import channel_axis
 from ._checked import checked_batch_size
 from ._place import Place
 from ._rows import at_once, in_parts, rows_for
 from ._tensors import (
     Tensors,
-    input_tensors,
+    dtype_of,
+    is_float,
     joined,
-    layer_tensors,
     selector,
     to_numpy,
+    whole_numbers,
 )
 
 Tensor = Any
@@ -42,6 +45,9 @@ Own = tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]
 
 Point = Callable[[int, np.ndarray], Sequence[np.ndarray]]
 """Returns an array for each of `free`: a point by its number, for some examples."""
+
+Pass = tuple[slice, slice, list[np.ndarray]]
+"""The points and the examples of a pass, and arrays with an axis for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +58,12 @@ class Held:
     tensors: Tensors
 
 
-@dataclass(frozen=True, slots=True)
-class PassValues:
-    """The result of one pass: a score per row, and gradient and value per tensor."""
-
-    scores: Tensor
-    gradients: list[Tensor]
-    values: list[Tensor]
-
-
 class Problem:
     """The question of an attribution, at the inputs of a model or at a layer.
 
-    Everything a method knows of a model comes from `gradients` and `scores`, which run
-    one compiled pass each, on as many rows as they are given. A row is an example, by
-    its number, at a point: numbers that take the place of its own at `free`.
+    Everything a method knows of a model comes from `passes`, each of which is compiled
+    and has the same number of rows. A row is an example at a point: numbers that take
+    the place of its own at `free`.
 
     Args:
         model: A Keras model or layer.
@@ -74,12 +71,15 @@ class Problem:
         target: What is explained.
         layer: Where: None for the inputs.
         free: `"layer"`: points take the place of what the layer gives; `"inputs"`:
-            always of the inputs, wherever gradients are taken.
+            always of the inputs, wherever gradients are taken; `"floats"`: of the
+            inputs, where they are floating-point numbers.
         rule: How gradients pass through nonlinearities.
         batch_size: Maximum number of rows of a pass.
+        data_format: Where the layer has its channels, if the caller says so.
+        labels: A tuple of `y`, where the target may be a loss.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the question, and how it is asked
         self,
         model: Any,
         x: Any,
@@ -89,39 +89,56 @@ class Problem:
         free: str = "layer",
         rule: str | None = None,
         batch_size: int | None = None,
+        data_format: str | None = None,
+        labels: tuple[Any, ...] = (),
     ) -> None:
         require_model(model)
         self.model = model
-        self.target = _target(target)
+        self.target = target if labels else explained(target)
         self.layer = layer
         self.batch_size = checked_batch_size(batch_size)
         self.ruled = 0
         """Number of operations with another backward rule in the last pass."""
-        self._wrt = (selector(layer),)
+        self._data_format = data_format
+        self._y = labels[0] if labels else None
         self._rule = rule
-        held = x if isinstance(x, Held) else None
-        x = held.x if held else x
-        batch = self._engine().ready(model, x, None, self.target)
+        self._held = x.tensors if isinstance(x, Held) else None
+        x = x.x if isinstance(x, Held) else x
+        batch = self._engine().ready(model, x, self._y, self.target)
         self.x = batch.unflatten(batch.tensors)["x"]
         self.size = batch.size
         self.tree = walk(model)
-        self.at_inputs = layer is None
-        self._held = held is not None
-        self._inputs: Tensors | None = None
-        if self.at_inputs or free == "inputs":
-            self._inputs = input_tensors(
-                model, self.x, self.tree, follows=not self.at_inputs
-            )
-        self._at = self._inputs if self.at_inputs else held.tensors if held else None
-        self._own: Own | None = None
+        self.sources: list[Place] = []
+        """The inputs of the model, as results keep them."""
+        inputs = self._input_tensors()
+        follows = free == "floats" and bool(inputs.leaves) and self._held is None
+        at_inputs = self.layer is None or free == "inputs" or follows
+        if at_inputs and not inputs.leaves:
+            follows = self.layer is not None
+            raise GradwatchError(whole_numbers(self.tree, self.x, follows=follows))
+        self._inputs = inputs if at_inputs else None
+        self._at = self._inputs if self.layer is None else self._held
 
     # tensors --------------------------------------------------------------------------
+
+    def _input_tensors(self) -> Tensors:
+        """Returns the inputs that are floating-point numbers; all are sources."""
+        inputs = Tensors([], [], [])
+        flat = keras.tree.flatten(self.x)
+        for name, tensor in zip(input_names(self.model, self.x), flat, strict=True):
+            if tensor is not None:
+                self.sources.append(self._place(name, None, tensor))
+            if is_float(tensor):
+                inputs.leaves.append(Leaf("input", name))
+                inputs.dtypes.append(dtype_of(tensor))
+                inputs.places.append(self.sources[-1])
+        return inputs
 
     @property
     def at(self) -> Tensors:
         """The tensors of the gradients; known for a layer after a first pass."""
         if self._at is None:
-            self.own()
+            _ = self.own
         return cast(Tensors, self._at)
 
     @property
@@ -129,30 +146,25 @@ class Problem:
         """The tensors whose values points replace."""
         return self.at if self._inputs is None else self._inputs
 
+    @functools.cached_property
     def own(self) -> Own:
-        """Runs the batch as it is: scores, gradients and values."""
-        if self._own is None:
-            parts = []
-            for part in in_parts(self.size, self.at_once(1)[0]):
-                points = self.free.tensors(part.index) if self._held else None
-                passed = self.gradients(part.index, points)
-                values = [] if self.at_inputs else passed.values
-                tensors = (passed.scores, *passed.gradients, *values)
-                parts.append([to_numpy(tensor)[: part.real] for tensor in tensors])
-            scores, *rest = map(joined, zip(*parts, strict=True))
-            number = len(self.at.leaves)
-            if not self.at_inputs:
-                self._at = replace(self.at, values=rest[number:])
-            self._own = scores, rest[:number], self.at.values
-        return self._own
+        """Scores, gradients and values of the batch as it is: one pass."""
+        parts = [arrays for _, _, arrays in self.passes(1)]
+        columns = zip(*parts, strict=True)
+        scores, *rest = (joined([a[0] for a in column]) for column in columns)
+        number = len(self.at.leaves)
+        if self.layer is not None:
+            self._at = self.at.having(rest[number:])
+        return scores, rest[:number], self.at.values
 
-    def know(self, tensors: Tensors) -> None:
-        """Sets what the layer gives, where no pass of its own can."""
-        self._at = tensors
-
-    def held(self, values: Sequence[np.ndarray]) -> Held:
-        """Returns the batch with other numbers at the layer, to be explained so."""
-        return Held(self.x, replace(self.at, values=list(values)))
+    def moved(self, values: Sequence[np.ndarray]) -> Any:
+        """Returns the batch with other numbers at `free`, to be explained so."""
+        if self._inputs is None:
+            return Held(self.x, self.at.having(values))
+        fresh = iter(self._inputs.cast(values))
+        return keras.tree.map_structure(
+            lambda tensor: next(fresh) if is_float(tensor) else tensor, self.x
+        )
 
     def values_of(self, x: Any) -> list[np.ndarray]:
         """Returns the numbers that another batch has at `free`."""
@@ -178,52 +190,55 @@ class Problem:
 
     def takes(self, x: Any) -> bool:
         """Returns whether something has the shapes of the inputs."""
-        flat, own = keras.tree.flatten(x), keras.tree.flatten(self.x)
-        return len(flat) == len(own) and all(
-            np.shape(a)[1:] == tuple(b.shape)[1:]
-            for a, b in zip(flat, own, strict=True)
-        )
+        shapes = [np.shape(array)[1:] for array in keras.tree.flatten(x)]
+        return shapes == [tuple(t.shape)[1:] for t in keras.tree.flatten(self.x)]
 
     # passes ---------------------------------------------------------------------------
 
-    def gradients(
-        self, rows: np.ndarray, points: Sequence[Tensor] | None = None
-    ) -> PassValues:
-        """Runs forward and backward once.
+    def passes(
+        self,
+        count: int,
+        point: Point | None = None,
+        *,
+        differentiate: bool = True,
+        at_once: tuple[int, int] | None = None,
+    ) -> Iterator[Pass]:
+        """Runs all examples at each of several points, as many at a time as fit.
 
         Args:
-            rows: The example of each row.
-            points: A tensor for each of `free`, with a row for each of `rows`; None
-                for what the model itself has there.
-        """
-        captured = self._run(rows, points, differentiate=True)
-        kind = "input" if self.at_inputs else "activation"
-        by_leaf = {e.leaf: e for e in captured.entries if e.kind == kind}
-        if self._at is None:
-            self._at = layer_tensors([*by_leaf.values()], [])
-        entries = [by_leaf[leaf] for leaf in self._at.leaves]
-        gradients = [self._gradient(entry, entries) for entry in entries]
-        self.ruled = captured.ruled
-        return PassValues(
-            captured.extras["scores"],
-            gradients,
-            [entry.value for entry in entries],
-        )
+            count: Number of points.
+            point: Returns one of them; None for what the model itself has there. All
+                examples of a point are drawn before those of the next.
+            differentiate: False runs forward only.
+            at_once: Number of examples, and of points of each, that make one pass.
 
-    def scores(
-        self, rows: np.ndarray, points: Sequence[Tensor] | None = None
-    ) -> Tensor:
-        """Runs forward only, and returns the target of each row."""
-        return self._run(rows, points, differentiate=False).extras["scores"]
+        Yields:
+            The points and the examples of a pass; and arrays with an axis for each: the
+            scores and, of a backward pass, the gradients and values at each of `at`.
+        """
+        examples, several = at_once or self.at_once(count)
+        for numbers, points in in_parts(count, several):
+            for index, part in in_parts(self.size, examples):
+                rows = np.tile(index, several)
+                tensors = None
+                if point is not None:
+                    blocks = [point(int(number), index) for number in numbers]
+                    arrays = map(np.concatenate, zip(*blocks, strict=True))
+                    tensors = self.free.cast(arrays)
+                elif self._held is not None:
+                    tensors = self._held.cast(v[rows] for v in self._held.values)
+                results = self._run(rows, tensors, differentiate=differentiate)
+                real = slice(points.stop - points.start), slice(part.stop - part.start)
+                shape = (several, examples)
+                found = [
+                    a.reshape(*shape, *a.shape[1:]) for a in map(to_numpy, results)
+                ]
+                yield points, part, [array[real] for array in found]
 
     def own_scores(self) -> np.ndarray:
         """Runs the batch as it is, forward only."""
-        return joined(
-            [
-                to_numpy(self.scores(part.index))[: part.real]
-                for part in in_parts(self.size, self.at_once(1)[0])
-            ]
-        )
+        passes = self.passes(1, differentiate=False)
+        return joined([scores[0] for _, _, [scores] in passes])
 
     def scores_at(
         self, count: int, point: Point, tick: Callable[[float], None] | None = None
@@ -232,26 +247,17 @@ class Problem:
 
         Args:
             count: Number of points.
-            point: Returns one of them. All examples of a point are drawn before those
-                of the next.
+            point: Returns one of them.
             tick: Called with the number of points done.
 
         Returns:
             An array of shape [points, examples].
         """
-        examples, several = self.at_once(count)
         scores = np.zeros((count, self.size))
-        for some in in_parts(count, several):
-            for part in in_parts(self.size, examples):
-                rows = np.tile(part.index, several)
-                blocks = [point(int(number), part.index) for number in some.index]
-                arrays = [np.concatenate(block) for block in zip(*blocks, strict=True)]
-                tensors = self.free.tensors(np.arange(len(rows)), arrays)
-                values = to_numpy(self.scores(rows, tensors)).reshape(several, -1)
-                index = np.ix_(some.index[: some.real], part.index[: part.real])
-                scores[index] = values[: some.real, : part.real]
-                if tick is not None:
-                    tick(some.real * part.real / self.size)
+        for points, part, [some] in self.passes(count, point, differentiate=False):
+            scores[points, part] = some
+            if tick is not None:
+                tick(some.size / self.size)
         return scores
 
     def _run(
@@ -260,17 +266,16 @@ class Problem:
         points: Sequence[Tensor] | None,
         *,
         differentiate: bool,
-    ) -> Captured:
+    ) -> list[Tensor]:
+        """Returns the scores, and what a backward pass gives at each of `at`."""
         own = len(rows) == self.size and bool(np.all(rows == np.arange(self.size)))
         free: dict[str, Tensor] = {}
         given: Sequence[Tensor] = ()
-        engine = self._engine(differentiate=differentiate)
+        leaves: tuple[Leaf, ...] = ()
         if points is not None and self._inputs is not None:
             free = dict(zip(self._inputs.names, points, strict=True))
         elif points is not None:
-            given = points
-            leaves = tuple(self.at.leaves)
-            engine = self._engine(leaves, differentiate=differentiate)
+            given, leaves = points, tuple(self.at.leaves)
         tensors = []
         flat = keras.tree.flatten(self.x)
         for name, tensor in zip(input_names(self.model, self.x), flat, strict=True):
@@ -281,23 +286,53 @@ class Problem:
             tensors.append(tensor)
         x = keras.tree.pack_sequence_as(self.x, tensors)
         target = self.target if own else self.target.for_rows(rows)
+        engine = self._engine(leaves, differentiate=differentiate)
         with renamed(wrt="layer"):
-            return engine.run(self.model, x, None, target, given)
+            captured = engine.run(self.model, x, self._y, target, given)
+        scores = captured.extras.get("scores")
+        if scores is None:  # A loss is one number for all examples.
+            scores = ops.broadcast_to(captured.value, (len(rows),))
+        return [scores, *(self._found(captured) if differentiate else ())]
 
     def _engine(
-        self, given: tuple[Any, ...] = (), *, differentiate: bool = True
+        self, given: tuple[Leaf, ...] = (), *, differentiate: bool = True
     ) -> Engine:
         # Forward only, no tap is needed but those that are given.
-        wrt = self._wrt if differentiate or given else ()
-        options = PassOptions(True, differentiate, self._rule, given)
+        wrt = (selector(self.layer),) if differentiate or given else ()
+        each = not isinstance(self.target, Loss)
+        options = PassOptions(each, differentiate, self._rule, given)
         return engine_for(self.model, wrt, options)
+
+    def _found(self, captured: Captured) -> list[Tensor]:
+        """Returns the gradients at each of `at`, and what a layer gives there."""
+        kind = "input" if self.layer is None else "activation"
+        by_leaf = {e.leaf: e for e in captured.entries if e.kind == kind}
+        leaves = [*by_leaf] if self._at is None else self._at.leaves
+        entries = [by_leaf[leaf] for leaf in leaves]
+        gradients = [self._gradient(entry, entries) for entry in entries]
+        self.ruled = captured.ruled
+        if self._at is None:
+            self._at = Tensors(
+                leaves,
+                [entry.dtype for entry in entries],
+                [self._place(e.name, e.leaf.address, e.value) for e in entries],
+            )
+        values = [] if self.layer is None else [entry.value for entry in entries]
+        return gradients + values
+
+    def _place(self, name: str, address: str | None, tensor: Tensor) -> Place:
+        array = to_numpy(tensor)
+        # What the caller says of the channels is said of the layer.
+        said = None if address is None else self._data_format
+        axis = channel_axis(self.tree, address, array.ndim, said)
+        return Place(name, array, array, axis)
 
     def _gradient(self, entry: Entry, entries: Sequence[Entry]) -> Tensor:
         if entry.gradient is not None:
             return dense(entry.gradient)
         reached = any(other.gradient is not None for other in entries)
         cause = entry.reason.cause if entry.reason else ""
-        if self.at_inputs and reached and cause == "other_output":
+        if self.layer is None and reached and cause == "other_output":
             # Of several inputs, one that only other outputs look at adds nothing.
             return ops.zeros(entry.shape, entry.dtype)
         raise GradwatchError(
@@ -317,52 +352,13 @@ class Problem:
         rows = self.batch_size or max(self.size, rows_for(keras.tree.flatten(self.x)))
         return at_once(self.size, points, rows)
 
-    # results --------------------------------------------------------------------------
 
-    def channel_axes(
-        self, tensors: Tensors, data_format: str | None = None
-    ) -> list[int | None]:
-        """Returns the channel axis of each tensor; None where it has none."""
-        return [
-            channel_axis(
-                self.tree,
-                None if leaf.kind == "input" else leaf.address,
-                values.ndim,
-                data_format,
-            )
-            for leaf, values in zip(tensors.leaves, tensors.values, strict=True)
-        ]
+def explained(target: Any) -> Target:
+    """Returns the target of an attribution.
 
-    def places(
-        self, values: Sequence[np.ndarray], data_format: str | None = None
-    ) -> tuple[Place, ...]:
-        """Returns attributions at `at` with names and axes."""
-        at, axes = self.at, self.channel_axes(self.at, data_format)
-        places = []
-        for name, array, own, axis in zip(
-            at.names, values, at.values, axes, strict=True
-        ):
-            kept = axis if array.ndim == own.ndim else None
-            places.append(Place(name, array, own, kept))
-        return tuple(places)
-
-    def sources(self) -> tuple[Place, ...]:
-        """Returns the inputs of the model, as results keep them."""
-        names = input_names(self.model, self.x)
-        flat = keras.tree.flatten(self.x)
-        known: dict[str, np.ndarray] = {}
-        if self._inputs is not None:
-            known = dict(zip(self._inputs.names, self._inputs.values, strict=True))
-        places = []
-        for name, tensor in zip(names, flat, strict=True):
-            if tensor is not None:
-                array = known[name] if name in known else to_numpy(tensor)
-                axis = channel_axis(self.tree, None, array.ndim)
-                places.append(Place(name, array, array, axis))
-        return tuple(places)
-
-
-def _target(target: Any) -> Target:
+    Raises:
+        TargetError: If there is none, or it is not one number per example.
+    """
     if target is None:
         raise TargetError(
             f"{arg('target')} must say what is explained. Received: None. For a class "

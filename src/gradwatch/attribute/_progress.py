@@ -59,24 +59,20 @@ def progress_bar(
     if progress is False or not (progress or interactive):
         yield lambda *_: None
     elif interactive:
-        bar = _bar(console, transient=patience > 0)
+        bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[detail]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=patience > 0,
+        )
         with _shown(bar, title, total, done, 0 if progress else patience) as advance:
             yield advance
     else:
         yield _lines(console, title, total, done)
-
-
-def _bar(console: Console, *, transient: bool) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[detail]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=transient,
-    )
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from .._errors import AddressError, GradwatchError, counted, quoted
 from ..show.attributed import panels_html, plot_panels
 from . import _store as store
 from ._checked import is_count
-from ._panels import Words, panels_of, title_of
+from ._panels import panels_of, title_of
 from ._place import Place
 
 if TYPE_CHECKING:
@@ -64,17 +64,17 @@ class Attribution:
     @property
     def values(self) -> Any:
         """The attributions: an array, or a dict by name where there are several."""
-        return _single({place.name: place.values for place in self.places})
+        return single({place.name: place.values for place in self.places})
 
     @property
     def activation(self) -> Any:
         """The tensors attributed to: the inputs, or what the layer gave."""
-        return _single({place.name: place.activation for place in self.places})
+        return single({place.name: place.activation for place in self.places})
 
     @property
     def inputs(self) -> Any:
         """The inputs of the model: an array, or a dict by name."""
-        return _single({place.name: place.values for place in self.sources})
+        return single({place.name: place.values for place in self.sources})
 
     @property
     def names(self) -> list[str]:
@@ -239,7 +239,7 @@ class Attribution:
         Raises:
             GradwatchError: If an argument does not suit the data.
         """
-        panels = panels_of(self, Words(kind, names, tokens, titles, beside, top))
+        panels = panels_of(self, kind, names, tokens, titles, beside, top)
         return plot_panels(panels, title=title_of(self), theme=theme)
 
     def to_html(
@@ -275,7 +275,7 @@ class Attribution:
         Raises:
             GradwatchError: If an argument does not suit the data.
         """
-        panels = panels_of(self, Words(kind, names, tokens, titles, beside, top))
+        panels = panels_of(self, kind, names, tokens, titles, beside, top)
         return panels_html(panels, title=title_of(self))
 
     def _repr_html_(self) -> str:
@@ -307,5 +307,6 @@ class Attribution:
         return cls(**store.load(path))
 
 
-def _single(arrays: dict[str, np.ndarray]) -> Any:
+def single(arrays: dict[str, Any]) -> Any:
+    """Returns the only array there is, or all of them by name."""
     return next(iter(arrays.values())) if len(arrays) == 1 else arrays

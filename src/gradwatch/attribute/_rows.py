@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,25 +11,20 @@ ROWS, ROOM = 64, 2**20
 """Maximum number of rows, and of input values, in a pass by default."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowRange:
-    """Part of a number of things, filled up so that each pass has the same shape."""
+def in_parts(total: int, at_once: int) -> Iterator[tuple[np.ndarray, slice]]:
+    """Splits `total` things into parts of equal size, so that passes have one shape.
 
-    index: np.ndarray
-    real: int
-    """Number of things in it; the others repeat the last one, and do not count."""
-
-
-def in_parts(total: int, at_once: int) -> Iterator[RowRange]:
-    """Splits `total` things into parts of equal size.
+    Yields:
+        The numbers of a part, filled up with the last one; and the slice of those that
+        count.
 
     Example:
-    >>> [(part.index.tolist(), part.real) for part in in_parts(5, 3)]
-    [([0, 1, 2], 3), ([3, 4, 4], 2)]
+    >>> [(numbers.tolist(), part) for numbers, part in in_parts(5, 3)]
+    [([0, 1, 2], slice(0, 3, None)), ([3, 4, 4], slice(3, 5, None))]
     """
     for start in range(0, total, at_once):
-        index = np.minimum(np.arange(start, start + at_once), total - 1)
-        yield RowRange(index, min(at_once, total - start))
+        numbers = np.minimum(np.arange(start, start + at_once), total - 1)
+        yield numbers, slice(start, min(start + at_once, total))
 
 
 def rows_for(tensors: Sequence[Any]) -> int:

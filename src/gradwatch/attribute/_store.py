@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,12 +40,24 @@ def save(attribution: Attribution, path: str | os.PathLike[str]) -> None:
         "places": [[p.name, p.channels] for p in attribution.places],
         "sources": [[p.name, p.channels] for p in attribution.sources],
     }
-    # Beside it first: on a full disk, what was saved before must not be lost as well.
+    # A file, not a name: NumPy would put ".npz" behind a name without it.
+    with replacing(path) as file:
+        np.savez_compressed(file, words=np.array(json.dumps(words)), **arrays)  # type: ignore[arg-type]
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Yields a file that takes the name `path` when it is whole.
+
+    Until then it has another name: on a full disk, what was saved before must not be
+    lost as well.
+    """
     draft = Path(os.fspath(path) + ".new")
     try:
-        # A file, not a name: NumPy would put ".npz" behind a name without it.
         with open(draft, "wb") as file:
-            np.savez_compressed(file, words=np.array(json.dumps(words)), **arrays)  # type: ignore[arg-type]
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)

@@ -2,43 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
-from .._errors import GradwatchError, arg, quoted, renamed
-from ..engine import Entry, Leaf, input_names
+from .._errors import arg, quoted, renamed
+from ..engine import Leaf
 from ..select import Activations, Tree, activations, inputs
+from ._place import Place
 
 Tensor = Any
 
 
 @dataclass(frozen=True, slots=True)
 class Tensors:
-    """Inputs of the model, or outputs of layers: a leaf, name, dtype and array each."""
+    """Inputs of the model, or outputs of layers: a leaf, a dtype and a place each.
 
-    leaves: list[Leaf] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    dtypes: list[str] = field(default_factory=list)
-    values: list[np.ndarray] = field(default_factory=list)
+    Attributes:
+        leaves: The keys of the tensors in a pass.
+        dtypes: The dtypes that the model has there.
+        places: Their names, axes and values; half precision is float32 here.
+    """
 
-    def tensors(
-        self, rows: np.ndarray, arrays: Sequence[np.ndarray] | None = None
-    ) -> list[Tensor]:
-        """Returns rows of the values, or of other arrays, as the model takes them."""
-        chosen = self.values if arrays is None else arrays
-        return [
-            ops.convert_to_tensor(array[rows], dtype)
-            for array, dtype in zip(chosen, self.dtypes, strict=True)
-        ]
+    leaves: list[Leaf]
+    dtypes: list[str]
+    places: list[Place]
 
-    def cast(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """Returns tensors in the dtypes that the model has there."""
-        return [ops.cast(t, d) for t, d in zip(tensors, self.dtypes, strict=True)]
+    @property
+    def names(self) -> list[str]:
+        """The address of each tensor."""
+        return [place.name for place in self.places]
+
+    @property
+    def values(self) -> list[np.ndarray]:
+        """The array of each tensor."""
+        return [place.values for place in self.places]
+
+    def having(self, values: Iterable[np.ndarray]) -> Tensors:
+        """Returns the same tensors with other values."""
+        pairs = zip(self.places, values, strict=True)
+        return replace(
+            self, places=[replace(p, values=v, activation=v) for p, v in pairs]
+        )
+
+    def cast(self, arrays: Iterable[np.ndarray]) -> list[Tensor]:
+        """Returns arrays as the model takes them."""
+        pairs = zip(arrays, self.dtypes, strict=True)
+        return [ops.convert_to_tensor(array, dtype) for array, dtype in pairs]
 
 
 def selector(layer: Any) -> Any:
@@ -51,60 +65,21 @@ def selector(layer: Any) -> Any:
         return activations(layer)
 
 
-def input_tensors(model: Any, x: Any, tree: Tree, *, follows: bool = False) -> Tensors:
-    """Returns the inputs that are floating-point numbers.
-
-    Args:
-        model: The model.
-        x: One batch for it.
-        tree: Of the model.
-        follows: True if inputs are followed although a layer is named, so that to name
-            one is no way out.
-
-    Raises:
-        GradwatchError: If there are none.
-    """
-    flat = keras.tree.flatten(x)
-    tensors = Tensors()
-    for name, tensor in zip(input_names(model, x), flat, strict=True):
-        if is_float(tensor):
-            tensors.leaves.append(Leaf("input", name))
-            tensors.names.append(name)
-            tensors.dtypes.append(keras.backend.standardize_dtype(tensor.dtype))
-            tensors.values.append(to_numpy(tensor))
-    if not tensors.leaves:
-        raise GradwatchError(_whole_numbers(tree, flat, follows=follows))
-    return tensors
-
-
-def layer_tensors(entries: Sequence[Entry], values: Sequence[np.ndarray]) -> Tensors:
-    """Returns the outputs of layers in a pass."""
-    return Tensors(
-        [entry.leaf for entry in entries],
-        [entry.name for entry in entries],
-        [entry.dtype for entry in entries],
-        list(values),
-    )
-
-
 def is_float(tensor: Any) -> bool:
     """Returns whether it is a tensor of floating-point numbers."""
-    if tensor is None:
-        return False
-    return "float" in keras.backend.standardize_dtype(tensor.dtype)
+    return tensor is not None and "float" in dtype_of(tensor)
+
+
+def dtype_of(tensor: Tensor) -> str:
+    """Returns the name of a tensor's dtype."""
+    return str(keras.backend.standardize_dtype(tensor.dtype))
 
 
 def to_numpy(tensor: Tensor) -> np.ndarray:
     """Returns a tensor as a NumPy array; half precision becomes float32."""
-    if is_float(tensor) and keras.backend.standardize_dtype(tensor.dtype) != "float64":
+    if is_float(tensor) and dtype_of(tensor) != "float64":
         tensor = ops.cast(tensor, "float32")
     return np.asarray(ops.convert_to_numpy(tensor))
-
-
-def replaced(x: Any, tensors: Sequence[Any]) -> Any:
-    """Returns the batch with others in the place of its floating-point tensors."""
-    fresh = iter(tensors)
-    return keras.tree.map_structure(lambda t: next(fresh) if is_float(t) else t, x)
 
 
 def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
@@ -112,8 +87,17 @@ def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _whole_numbers(tree: Tree, flat: list[Any], *, follows: bool) -> str:
-    kinds = sorted({str(keras.backend.standardize_dtype(t.dtype)) for t in flat})
+def whole_numbers(tree: Tree, x: Any, *, follows: bool) -> str:
+    """Returns the message for a batch that holds no floating-point numbers.
+
+    Args:
+        tree: Of the model.
+        x: The batch.
+        follows: True if inputs are followed although a layer is named, so that to name
+            one is no way out.
+    """
+    flat = keras.tree.flatten(x)
+    kinds = sorted({dtype_of(t) for t in flat if t is not None})
     embeddings = [
         address
         for address, node in tree.layers.items()

@@ -9,7 +9,7 @@ import pytest
 import gradwatch as gw
 from gradwatch import attribute
 from gradwatch.attribute import quality
-from gradwatch.attribute.quality._perturbations import Perturbed
+from gradwatch.attribute.quality._perturbations import perturbations
 
 from ..models import CLASSES, START, TOKENS, X, close
 
@@ -113,23 +113,12 @@ def test_infidelity_is_the_mean_square_of_what_was_foretold_wrongly(
         assert abs(found.relative[n] - share) < 1e-3 * share
 
 
-class Table:
-    """What `Perturbed` looks at of a model of images, sequences or tables."""
-
-    channel_axes = attribute._problem.Problem.channel_axes
-
-    def __init__(self, values):
-        self.tree = gw.select.walk(keras.Sequential([keras.Input(values.shape[1:])]))
-        self.free = attribute._tensors.Tensors(
-            [gw.engine.Leaf("input", "inputs")], ["inputs"], ["float32"], [values]
-        )
-
-
 def test_a_square_is_replaced_by_the_baseline_and_nothing_else():
     """One square of the right side per example, all channels; chance says where."""
     x = np.random.default_rng(0).normal(1, 0.1, size=(4, 10, 10, 2)).astype("float32")
     cover = np.zeros_like(x)
-    perturbed = Perturbed(Table(x), "square", [cover], 0.3, 7)
+    place = attribute.Place("inputs", x, x, channels=3)
+    perturbed = perturbations([place], "square", [cover], 0.3, 7)
     corners = set()
     for number in range(6):
         [taken] = perturbed(number)
@@ -141,14 +130,15 @@ def test_a_square_is_replaced_by_the_baseline_and_nothing_else():
             assert np.array_equal(taken[n][inside], x[n][inside])
             corners.add((rows.min(), columns.min()))
     assert len(corners) > 12
-    again = Perturbed(Table(x), "square", [cover], 0.3, 7)(5)[0]
+    again = perturbations([place], "square", [cover], 0.3, 7)(5)[0]
     assert np.array_equal(again, taken)  # whenever it is asked for
 
 
 def test_of_a_table_any_features_are_replaced():
     """Features have no neighbours: a share of them, by chance."""
     x = np.ones((3, 10), "float32")
-    [taken] = Perturbed(Table(x), "square", [0 * x], 0.3, 0)(0)
+    place = attribute.Place("inputs", x, x)
+    [taken] = perturbations([place], "square", [0 * x], 0.3, 0)(0)
     assert taken.sum(axis=1).tolist() == [3, 3, 3]
     assert len({tuple(row) for row in taken}) > 1
 
@@ -157,7 +147,8 @@ def test_a_noisy_baseline_is_the_baseline_with_noise():
     """x − I has the baseline as its mean, and a share of the range as its noise."""
     x = np.random.default_rng(0).normal(size=(2, 30, 30, 1)).astype("float32")
     cover = np.full_like(x, 5.0)
-    [taken] = Perturbed(Table(x), "noisy_baseline", [cover], 0.5, 0)(0)
+    place = attribute.Place("inputs", x, x, channels=3)
+    [taken] = perturbations([place], "noisy_baseline", [cover], 0.5, 0)(0)
     for n in range(2):
         seen = x[n] - taken[n]
         assert abs(seen.mean() - 5) < 0.3

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._method import method
+from .._place import Place
 from .._result import Attribution
 from ._map import cam, cam_problem
 
@@ -60,8 +61,8 @@ def grad_cam(
     Raises:
         GradwatchError: If the layer has no axes of space or time.
     """
-    problem = cam_problem(model, x, target, layer, batch_size=batch_size)
-    return cam(problem, _mean_gradient, relu=relu, data_format=data_format)
+    problem = cam_problem(model, x, target, layer, data_format, batch_size)
+    return cam(problem, _mean_gradient, relu=relu)
 
 
 @method
@@ -106,8 +107,8 @@ def grad_cam_plus_plus(
     Returns:
         The attribution.
     """
-    problem = cam_problem(model, x, target, layer, batch_size=batch_size)
-    return cam(problem, _fair_gradient, relu=relu, data_format=data_format)
+    problem = cam_problem(model, x, target, layer, data_format, batch_size)
+    return cam(problem, _fair_gradient, relu=relu)
 
 
 @method
@@ -149,31 +150,24 @@ def layer_cam(
     Returns:
         The attribution.
     """
-    problem = cam_problem(model, x, target, layer, batch_size=batch_size)
-    return cam(problem, _own_gradient, relu=relu, data_format=data_format)
+    problem = cam_problem(model, x, target, layer, data_format, batch_size)
+    return cam(problem, _own_gradient, relu=relu)
 
 
-def _mean_gradient(
-    activation: np.ndarray, gradient: np.ndarray, spatial: tuple[int, ...]
-) -> np.ndarray:
-    del activation
-    return np.asarray(gradient.mean(axis=spatial, keepdims=True))
+def _mean_gradient(place: Place, gradient: np.ndarray) -> np.ndarray:
+    return np.asarray(gradient.mean(axis=place.spatial, keepdims=True))
 
 
-def _fair_gradient(
-    activation: np.ndarray, gradient: np.ndarray, spatial: tuple[int, ...]
-) -> np.ndarray:
+def _fair_gradient(place: Place, gradient: np.ndarray) -> np.ndarray:
     # In float64: the cube of a small gradient is nothing in float32.
     g = gradient.astype("float64")
-    cubes = (activation * g**3).sum(axis=spatial, keepdims=True)
+    cubes = (place.values * g**3).sum(axis=place.spatial, keepdims=True)
     below = 2 * g**2 + cubes
     alpha = np.divide(g**2, below, out=np.zeros_like(g), where=below != 0)
-    weights = (alpha * np.maximum(g, 0)).sum(axis=spatial, keepdims=True)
+    weights = (alpha * np.maximum(g, 0)).sum(axis=place.spatial, keepdims=True)
     return np.asarray(weights, dtype=gradient.dtype)
 
 
-def _own_gradient(
-    activation: np.ndarray, gradient: np.ndarray, spatial: tuple[int, ...]
-) -> np.ndarray:
-    del activation, spatial
+def _own_gradient(place: Place, gradient: np.ndarray) -> np.ndarray:
+    del place
     return np.asarray(np.maximum(gradient, 0))

@@ -13,7 +13,7 @@ from .._method import method
 from .._place import Place
 from .._result import Attribution
 from ._grad_cam import grad_cam
-from ._map import cam_problem
+from ._map import cam_problem, lying_over
 
 
 @method
@@ -71,15 +71,8 @@ def _single(where: Attribution) -> Place:
             f"Received: {quoted(where.names)}. Name one: 'layer@1' is its first call, "
             "'layer[0]' its first tensor."
         )
-    map_ = where.places[0]
-    axes = len(map_.spatial)
-    if not any(len(source.spatial) == axes for source in where.sources):
-        raise GradwatchError(
-            f"{arg('layer')} must have as many axes of space as an input has. "
-            f"Received: {map_.name!r} with {axes}, and inputs of shape "
-            f"{[source.values.shape for source in where.sources]}."
-        )
-    return map_
+    lying_over(where.names, len(where.places[0].spatial), where.sources)
+    return where.places[0]
 
 
 def _masked(place: Place, map_: Place) -> Place:

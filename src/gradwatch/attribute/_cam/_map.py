@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import keras
 import numpy as np
 
-from ..._errors import GradwatchError, arg, listing
+from ..._errors import GradwatchError, arg, listing, quoted
 from ...select import require_model, walk
 from .._method import result
+from .._place import Place
 from .._problem import Problem
 from .._result import Attribution
 
-Weigh = Callable[[np.ndarray, np.ndarray, tuple[int, ...]], np.ndarray]
-"""Maps activation, gradient and the axes of space to weights of the channels."""
+Weigh = Callable[[Place, np.ndarray], np.ndarray]
+"""Maps what a layer gives, and the gradient there, to weights of the channels."""
 
 
-def cam_problem(model: Any, x: Any, target: Any, layer: Any, **options: Any) -> Problem:
+def cam_problem(
+    model: Any,
+    x: Any,
+    target: Any,
+    layer: Any,
+    data_format: str | None = None,
+    batch_size: int | None = None,
+    free: str = "layer",
+) -> Problem:
     """Returns the problem at a layer.
 
     Raises:
@@ -36,7 +45,8 @@ def cam_problem(model: Any, x: Any, target: Any, layer: Any, **options: Any) -> 
             f"{arg('layer')} must name the layer whose channels are added up. "
             f"Received: None.{near} {listing()} lists them all."
         )
-    return Problem(model, x, target, layer, **options)
+    options: Any = {"data_format": data_format, "batch_size": batch_size}
+    return Problem(model, x, target, layer, free=free, **options)
 
 
 _CONVOLUTIONS = (
@@ -46,37 +56,39 @@ _CONVOLUTIONS = (
 )
 
 
-def cam(
-    problem: Problem, weigh: Weigh, *, relu: bool, data_format: str | None
-) -> Attribution:
-    """Returns the map of each tensor of the layer."""
-    scores, gradients, activations = problem.own()
-    maps = []
-    for number, (gradient, activation) in enumerate(
-        zip(gradients, activations, strict=True)
-    ):
-        axis, spatial = map_axes(problem, number, data_format)
-        weights = weigh(activation, gradient, spatial)
-        total = (weights * activation).sum(axis=axis).astype(activation.dtype)
-        maps.append(np.maximum(total, 0) if relu else total)
-    settings = {"relu": relu}
-    return result(problem, maps, scores, settings=settings, data_format=data_format)
-
-
-def map_axes(
-    problem: Problem, number: int, data_format: str | None
-) -> tuple[int, tuple[int, ...]]:
-    """Returns the channel axis and the axes of space of what the layer gives.
+def cam(problem: Problem, weigh: Weigh, *, relu: bool) -> Attribution:
+    """Returns the map of each tensor of the layer.
 
     Raises:
         GradwatchError: If it has no axes of space.
     """
-    values = problem.at.values[number]
-    axis = problem.channel_axes(problem.at, data_format)[number]
-    if axis is None:
+    scores, gradients, _ = problem.own
+    maps = []
+    for place, gradient in zip(problem.at.places, gradients, strict=True):
+        if place.channels is None:
+            raise GradwatchError(
+                f"{arg('layer')} must give channels over space or time, (batch, …, "
+                f"channels). Received: {place.name!r}, which gives shape "
+                f"{place.values.shape}. Name a layer before the pooling or flattening."
+            )
+        weighted = weigh(place, gradient) * place.values
+        total = weighted.sum(axis=place.channels).astype(place.values.dtype)
+        maps.append(np.maximum(total, 0) if relu else total)
+    return result(problem, maps, scores, settings={"relu": relu})
+
+
+def lying_over(names: Iterable[str], axes: int, inputs: Iterable[Place]) -> list[bool]:
+    """Returns over which inputs a map with this number of spatial axes can be laid.
+
+    Raises:
+        GradwatchError: If there is none.
+    """
+    inputs = list(inputs)
+    fits = [len(place.spatial) == axes for place in inputs]
+    if not any(fits):
         raise GradwatchError(
-            f"{arg('layer')} must give channels over space or time, (batch, …, "
-            f"channels). Received: {problem.at.names[number]!r}, which gives shape "
-            f"{values.shape}. Name a layer before the pooling or flattening."
+            f"{arg('layer')} must have as many axes of space as an input has. "
+            f"Received: {quoted(names)} with {axes}, and inputs of shape "
+            f"{[place.values.shape for place in inputs]}."
         )
-    return axis, tuple(a for a in range(1, values.ndim) if a != axis)
+    return fits

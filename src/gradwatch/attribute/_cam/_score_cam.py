@@ -6,14 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import GradwatchError, arg, quoted
-from .._axes import channel_axis
 from .._method import method
-from .._place import Place
+from .._place import Place, resized
 from .._problem import Problem
-from .._resize import resized
 from .._result import Attribution
-from ._map import cam, cam_problem
+from ._map import cam, cam_problem, lying_over
 
 
 @method
@@ -56,57 +53,39 @@ def score_cam(
     Returns:
         The attribution.
     """
-    problem = cam_problem(model, x, target, layer, batch_size=batch_size, free="inputs")
+    problem = cam_problem(
+        model, x, target, layer, data_format, batch_size, free="inputs"
+    )
 
-    def weigh(
-        activation: np.ndarray, gradient: np.ndarray, spatial: tuple[int, ...]
-    ) -> np.ndarray:
+    def weigh(place: Place, gradient: np.ndarray) -> np.ndarray:
         del gradient
-        [axis] = {*range(1, activation.ndim)} - {*spatial}
-        increase = _masked_scores(problem, np.moveaxis(activation, axis, 0))
+        channels = np.moveaxis(place.values, place.channels or 0, 0)
+        increase = _masked_scores(problem, channels)
         increase = np.exp(increase - increase.max(axis=0))
         weights = increase / increase.sum(axis=0)
-        return np.expand_dims(weights.T, spatial)
+        return np.expand_dims(weights.T, place.spatial)
 
-    return cam(problem, weigh, relu=relu, data_format=data_format)
+    return cam(problem, weigh, relu=relu)
 
 
 def _masked_scores(problem: Problem, channels: np.ndarray) -> np.ndarray:
     """Returns the target for the input under each mask: [channels, examples]."""
-    masked = _masked(problem, channels.ndim - 2)
+    inputs = problem.free.places
+    masked = lying_over(problem.at.names, channels.ndim - 2, inputs)
 
     def point(number: int, rows: np.ndarray) -> list[np.ndarray]:
         return [
-            values[rows] * _mask(channels[number, rows], place)
-            if place
-            else values[rows]
-            for values, place in zip(problem.free.values, masked, strict=True)
+            place.values[rows] * (_mask(channels[number, rows], place) if fits else 1)
+            for place, fits in zip(inputs, masked, strict=True)
         ]
 
     return problem.scores_at(len(channels), point)
 
 
-def _masked(problem: Problem, axes: int) -> list[Place | None]:
-    """Returns the inputs that have the axes of space that the layer has."""
-    places: list[Place | None] = []
-    free = problem.free
-    for name, values in zip(free.names, free.values, strict=True):
-        axis = channel_axis(problem.tree, None, values.ndim)
-        place = Place(name, values, values, axis)
-        places.append(place if len(place.spatial) == axes else None)
-    if not any(places):
-        raise GradwatchError(
-            f"{arg('layer')} must have as many axes of space as an input has. "
-            f"Received: {quoted(problem.at.names)} with {axes}, and inputs of shape "
-            f"{[v.shape for v in free.values]}."
-        )
-    return places
-
-
 def _mask(masks: np.ndarray, place: Place) -> np.ndarray:
     """Returns masks of the input's size, from 0 to 1, with room for its channels."""
-    for axis, source in enumerate(place.spatial, start=1):
-        masks = resized(masks, axis, place.values.shape[source])
+    sizes = [place.values.shape[axis] for axis in place.spatial]
+    masks = resized(masks, dict(enumerate(sizes, start=1)))
     axes = tuple(range(1, masks.ndim))
     low = masks.min(axis=axes, keepdims=True)
     spread = masks.max(axis=axes, keepdims=True) - low

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
+import itertools
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -15,17 +15,16 @@ import numpy as np
 from ..._errors import GradwatchError, counted
 from ...select import require_model
 from .._checked import checked_batch_size, require_count
-from .._method import require_attribution
+from .._method import require_attribution, require_method
 from .._path import integrated_gradients
 from .._progress import progress_bar
 from .._result import Attribution
 from .._store import plain_settings
-from ._batches import Batches, DatasetBatch, batches_of
+from ._batches import Batches, DatasetBatch, batches_of, target_of
 from ._key import call_key, check_same_call, checksum
 from ._layout import checked_keep, header_of, to_columns
-from ._opened import AttributedDataset, store_path
-from ._store import DatasetStore, require_zarr
-from ._target import target_of
+from ._opened import AttributedDataset
+from ._store import DatasetStore
 
 KEEP = ("values", "score", "delta", "baseline_score")
 
@@ -95,45 +94,39 @@ def attribute_dataset(  # noqa: PLR0913 - the data, the store, and how it is wal
             code, not by the variables it closes over.
     """
     require_model(model)
-    path = store_path(to)
-    require_zarr()
-    _check(to, method, num_batches)
+    require_method(method)
+    if num_batches is not None:
+        require_count(num_batches, "num_batches")
     if checked_batch_size(batch_size) is not None:
         settings["batch_size"] = batch_size
     keep = checked_keep(keep)
     asked = {"method": method, "target": target, "keep": keep, **settings}
     key = call_key(model, asked)
     batches = batches_of(data, batch_size)
-    store = DatasetStore(path, write=True)
+    store = DatasetStore(to, write=True)
+
+    def add(batch: DatasetBatch) -> None:
+        """Explains and stores a batch."""
+        chosen = target_of(target, batch, store.rows)
+        # NaN is counted and reported, and not a reason to end.
+        with np.errstate(invalid="ignore", over="ignore"):
+            result = method(model, batch[0], chosen, **settings)
+        require_attribution(method, result)
+        arrays = to_columns(result, keep)
+        if not len(store.batches):
+            # What was there is deleted now, when the question is known to work.
+            store.begin({"key": key, **header_of(result)}, arrays)
+        store.append(arrays, checksum(batch), plain_settings(result.settings))
+
     with _writing(store):
         if not resume:
             store.forget()
         elif store.rows:
             check_same_call(store.header["key"], key, str(to))
-        if store.ended:
-            _check_ended(batches, store)
-        else:
-            explain = functools.partial(_explained, model, target, method, settings)
-            _run(store, batches, explain, (key, keep), num_batches, progress)
-    dataset = AttributedDataset.open(to)
-    _warn_of_nonfinite(dataset)
-    return dataset
-
-
-def _check(to: Any, method: Any, num_batches: Any) -> None:
-    directory = os.path.dirname(os.fspath(to)) or "."
-    if not os.path.isdir(directory):
-        raise GradwatchError(
-            f"`to` must be in a directory that exists. Received: {os.fspath(to)!r}. "
-            f"Make {directory!r} first."
-        )
-    if not callable(method):
-        raise GradwatchError(
-            "`method` must be a function such as `gradwatch.saliency`. Received: "
-            f"{method!r}."
-        )
-    if num_batches is not None:
-        require_count(num_batches, "num_batches")
+        remaining = _remaining(batches, store)
+        if not store.ended:
+            _run(store, remaining, add, batches.total, num_batches, progress)
+    return _warned(AttributedDataset.open(to))
 
 
 @contextlib.contextmanager
@@ -158,26 +151,23 @@ def _writing(store: DatasetStore) -> Iterator[None]:
 
 def _run(
     store: DatasetStore,
-    batches: Batches,
-    explain: Callable[[DatasetBatch, int], Attribution],
-    asked: tuple[dict[str, str], Sequence[str]],
+    remaining: Iterator[DatasetBatch],
+    add: Callable[[DatasetBatch], None],
+    total: int | None,
     num_batches: int | None,
     progress: bool | None,
 ) -> None:
     """Explains and stores the batches that are left."""
-    known = [n for n in (batches.total, num_batches) if n is not None]
-    stream = _remaining(batches, store)
+    most = min((n for n in (total, num_batches) if n is not None), default=None)
     done, ended = len(store.batches), False
-    bar = progress_bar(
-        store.path.name, min(known, default=None), progress, done=done, patience=0
-    )
+    bar = progress_bar(store.path.name, most, progress, done=done, patience=0)
     with bar as advance:
         while num_batches is None or len(store.batches) < num_batches:
-            batch = next(stream, None)
+            batch = next(remaining, None)
             if batch is None:
                 ended = True
                 break
-            _add(store, batch, explain, asked)
+            add(batch)
             del batch  # Before the next one is made: one at a time is enough.
             # Cycles of this batch, before they are many; the old ones are left alone.
             gc.collect(1)
@@ -187,59 +177,25 @@ def _run(
             "`data` must give at least one batch. Received: none. A generator can be "
             "used only once: give the function that makes it, or a fresh one."
         )
-    store.finish(ended=ended or batches.total == len(store.batches))
-
-
-def _add(
-    store: DatasetStore,
-    batch: DatasetBatch,
-    explain: Callable[[DatasetBatch, int], Attribution],
-    asked: tuple[dict[str, str], Sequence[str]],
-) -> None:
-    key, keep = asked
-    result = explain(batch, store.rows)
-    arrays = to_columns(result, keep)
-    if not len(store.batches):
-        # What was there is deleted now, when the question is known to work.
-        store.begin({"key": key, **header_of(result)}, arrays)
-    store.check_shapes(arrays)
-    store.append(
-        arrays,
-        checksum=checksum((batch.x, batch.y)),
-        nonfinite=_nonfinite(result),
-        settings=plain_settings(result.settings),
-    )
-
-
-def _explained(
-    model: Any, target: Any, method: Any, settings: Any, batch: DatasetBatch, start: int
-) -> Attribution:
-    chosen = target_of(target, batch, start)
-    # NaN is counted and reported, and not a reason to end.
-    with np.errstate(invalid="ignore", over="ignore"):
-        result = method(model, batch.x, chosen, **settings)
-    return require_attribution(method, result)
-
-
-def _nonfinite(result: Attribution) -> int:
-    """Returns the number of examples with a number that is not finite."""
-    good = np.isfinite(result.score)
-    for place in result.places:
-        rows = place.values.reshape(len(place.values), -1)
-        good &= np.isfinite(rows).all(axis=1)
-    return int((~good).sum())
+    store.finish(ended=ended or total == len(store.batches))
 
 
 # the same data as before --------------------------------------------------------------
 
 
 def _remaining(batches: Batches, store: DatasetStore) -> Iterator[DatasetBatch]:
-    """Returns the batches after those done, which must be the same as then."""
-    done = len(store.batches)
-    if batches.at is not None:
-        if batches.total is not None and batches.total < done:
-            raise _other_data(f"{in_batches(batches.total)} where {done} are done")
-        _check_ends(batches, store)
+    """Returns the batches after those done, which must be the same as then.
+
+    Where batches can be had by number, the first and the last are compared; else each
+    as it goes by, or only the first, if no more are needed.
+    """
+    done, total = len(store.batches), batches.total
+    if total is not None and (total < done or (store.ended and total > done)):
+        raise _other_data(f"{in_batches(total)} where {done} are done")
+    if batches.at is not None or store.ended:
+        for number in sorted({0, done - 1 if batches.at else 0} & set(range(done))):
+            for first in itertools.islice(batches.start(number), 1):
+                _check_batch(first, store, number)
         return batches.start(done)
     stream = batches.start(0)
     for number in range(done):
@@ -250,27 +206,8 @@ def _remaining(batches: Batches, store: DatasetStore) -> Iterator[DatasetBatch]:
     return stream
 
 
-def _check_ended(batches: Batches, store: DatasetStore) -> None:
-    """Raises if a store of all batches is not of this data; draws as few as it can."""
-    done = len(store.batches)
-    if batches.total not in (None, done):
-        raise _other_data(
-            f"{in_batches(batches.total or 0)} where the store has {done}"
-        )
-    _check_ends(batches, store)
-
-
-def _check_ends(batches: Batches, store: DatasetStore) -> None:
-    """Compares the first and the last batch, or the first where there is no `at`."""
-    last = len(store.batches) - 1
-    for number in sorted({0, last if batches.at is not None else 0}) * (last >= 0):
-        batch = next(batches.start(number), None)
-        if batch is not None:
-            _check_batch(batch, store, number)
-
-
 def _check_batch(batch: DatasetBatch, store: DatasetStore, number: int) -> None:
-    if checksum((batch.x, batch.y)) != store.batches[number, 1]:
+    if checksum(batch) != store.batches[number, 1]:
         raise _other_data(f"a batch {number} that is another one than in the store")
 
 
@@ -288,7 +225,8 @@ def in_batches(number: int) -> str:
     return f"{number:,} batch" + ("" if number == 1 else "es")
 
 
-def _warn_of_nonfinite(dataset: AttributedDataset) -> None:
+def _warned(dataset: AttributedDataset) -> AttributedDataset:
+    """Warns of numbers that are not finite."""
     if dataset.nonfinite:
         bad = dataset.nonfinite_batches
         numbers = ", ".join(map(str, bad[:8])) + (", …" if len(bad) > 8 else "")
@@ -299,3 +237,4 @@ def _warn_of_nonfinite(dataset: AttributedDataset) -> None:
             "`gradwatch.autopsy(model, x)` says where such numbers begin.",
             stacklevel=3,
         )
+    return dataset

@@ -1,7 +1,8 @@
-"""Data of any kind as batches: `(x, y)`, one after the other."""
+"""Data of any kind as batches: `(x, y)`, one after the other, each with its target."""
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,10 +11,17 @@ from typing import Any
 import keras
 import numpy as np
 
-from ..._errors import GradwatchError
+from ..._errors import GradwatchError, TargetError
+from ...targets import Target, class_score
 
 SIZE = 32
 """Number of examples in a batch cut from arrays, as in Keras."""
+
+LABEL = "label"
+
+
+DatasetBatch = tuple[Any, Any]
+"""`x` and `y` of a batch: NumPy arrays in the structure that the data has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +46,6 @@ class Batches:
         every = itertools.count(number)
         numbers = every if self.total is None else range(number, self.total)
         return map(unpacked, map(self.at, numbers))
-
-
-@dataclass(frozen=True, slots=True)
-class DatasetBatch:
-    """One batch: NumPy arrays in the structure that the data has."""
-
-    x: Any
-    y: Any
-
-    @property
-    def rows(self) -> int:
-        """Number of examples."""
-        return next((int(a.shape[0]) for a in leaves(self.x) if _is_array(a)), 0)
 
 
 def batches_of(data: Any, batch_size: int | None) -> Batches:
@@ -84,7 +79,8 @@ def unpacked(batch: Any) -> DatasetBatch:
             f"Received: {len(parts)} things in one. Several inputs are a dict, or a "
             "tuple in the place of `x`."
         )
-    return DatasetBatch(*(mapped(_to_numpy, part) for part in (*parts, None)[:2]))
+    x, y, *_ = (*parts, None)
+    return mapped(_to_numpy, x), mapped(_to_numpy, y)
 
 
 def _to_numpy(leaf: Any) -> Any:
@@ -176,3 +172,81 @@ def mapped(function: Callable[[Any], Any], structure: Any) -> Any:
             return type(structure)(*items)
         return items if isinstance(structure, list) else tuple(items)
     return None if structure is None else function(structure)
+
+
+# the target of each batch ------------------------------------------------------------
+
+
+def target_of(target: Any, batch: DatasetBatch, start: int) -> Any:
+    """Returns the target of one batch.
+
+    Args:
+        target: What the caller gave, for the whole dataset.
+        batch: The batch.
+        start: The number of its first example in the dataset.
+
+    Raises:
+        TargetError: If there are no labels, or no class for these examples.
+    """
+    if isinstance(target, str) and target == LABEL:
+        return class_score(_classes(batch[1]))
+    x, y = batch
+    if isinstance(target, Target):
+        stop = start + next((len(a) for a in leaves(x) if np.ndim(a)), 0)
+        try:
+            return target.for_rows(np.arange(start, stop))
+        except IndexError:
+            raise TargetError(
+                "`target` must be one class for all examples of the dataset, or one "
+                f"for each. Received: {target}, which has none for the examples from "
+                f"{start} to {stop - 1}. If `data` has labels, "
+                "`target='label'` explains each example's own."
+            ) from None
+    if isinstance(target, str):
+        raise TargetError(
+            "`target` must be a target, 'label', a function of the outputs, or a "
+            f"function of `x` and `y`. Received: {target!r}."
+        )
+    if _takes_a_batch(target):
+        return target(x, y)
+    return target
+
+
+def _takes_a_batch(target: Any) -> bool:
+    """Returns whether it is a function of `(x, y)`, and not of the outputs."""
+    if not callable(target):
+        return False
+    try:
+        parameters = inspect.signature(target).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    needed = [
+        p
+        for p in parameters
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        and p.default is p.empty
+    ]
+    return len(needed) == 2
+
+
+def _classes(y: Any) -> np.ndarray:
+    labels = y
+    if not isinstance(labels, np.ndarray):
+        what = "none" if labels is None else f"a {type(labels).__name__}"
+        raise TargetError(
+            "`target='label'` needs one array of labels with each batch. Received: "
+            f"{what}. Let `data` give `(x, y)`, or write the target as a function: "
+            "`target=lambda x, y: gradwatch.class_score(…)`."
+        )
+    if labels.ndim == 2 and labels.shape[1] > 1:  # one-hot
+        return np.asarray(labels.argmax(axis=1))
+    labels = labels.reshape(len(labels), -1)[:, 0] if labels.ndim <= 2 else labels
+    whole = labels.ndim == 1 and bool(np.all(labels == np.round(labels)))
+    if not whole:
+        raise TargetError(
+            "`target='label'` needs classes: whole numbers, one per example, or "
+            f"one-hot. Received: labels of shape {y.shape} and dtype "
+            f"{y.dtype}. Write the target as a function: "
+            "`target=lambda x, y: gradwatch.class_score(…)`."
+        )
+    return labels.astype("int64")

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from ..._errors import GradwatchError
+from .._store import replacing
 from ._store import MissingLibraryError
 
 SUFFIXES = (".npz", ".parquet")
@@ -36,15 +37,8 @@ def export(
         )
     write = _write_npz if target.suffix == ".npz" else _write_parquet
     batches = [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]
-    draft = target.with_name(target.name + ".new")
-    try:
-        with open(draft, "wb") as file:
-            write(file, columns, batches, json.dumps(words))
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
+    with replacing(target) as file:
+        write(file, columns, batches, json.dumps(words))
 
 
 def _write_npz(

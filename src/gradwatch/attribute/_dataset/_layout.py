@@ -89,26 +89,25 @@ def from_columns(
     header: Mapping[str, Any], columns: Mapping[str, np.ndarray], settings: Any
 ) -> Attribution:
     """Returns the attribution of some rows of a store."""
-    inputs = _by_name(header["sources"], columns, "inputs")
-    activations = inputs | _by_name(header["places"], columns, "activation")
-    values = _by_name(header["places"], columns, "values")
-
-    def place(tensor: Mapping[str, Any]) -> Place:
+    tensors = by_name(header, columns, "inputs")
+    inputs = [
+        Place(source["name"], array, array, source["channels"])
+        for source in header["sources"]
+        if (array := tensors.get(source["name"])) is not None
+    ]
+    tensors |= by_name(header, columns, "activation")
+    values = by_name(header, columns, "values")
+    places = []
+    for tensor in header["places"]:
         name = tensor["name"]
-        array = values[name]
         # The shape says which axes there are; the numbers are not known.
-        unknown = np.broadcast_to(
-            np.array(np.nan, array.dtype), (len(array), *tensor["shape"])
-        )
-        return Place(name, array, activations.get(name, unknown), tensor["channels"])
-
+        nan = np.array(np.nan, values[name].dtype)
+        unknown = np.broadcast_to(nan, (len(columns["score"]), *tensor["shape"]))
+        activation = tensors.get(name, unknown)
+        places.append(Place(name, values[name], activation, tensor["channels"]))
     return Attribution(
-        tuple(map(place, header["places"])),
-        tuple(
-            Place(t["name"], inputs[t["name"]], inputs[t["name"]], t["channels"])
-            for t in header["sources"]
-            if inputs
-        ),
+        tuple(places),
+        tuple(inputs),
         header["method"],
         header["target"],
         columns["score"],
@@ -119,9 +118,11 @@ def from_columns(
     )
 
 
-def _by_name(
-    tensors: Sequence[Mapping[str, Any]], columns: Mapping[str, np.ndarray], part: str
-) -> dict[str, np.ndarray]:
+def by_name(
+    header: Mapping[str, Any], columns: Mapping[str, Any], part: str
+) -> dict[str, Any]:
+    """Returns the columns of one part by the name of their tensor, if they are kept."""
+    tensors = header["sources" if part == "inputs" else "places"]
     names = [tensor["name"] for tensor in tensors]
     pairs = zip(names, column_names(part, names), strict=True)
     return {name: columns[column] for name, column in pairs if column in columns}

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..._errors import GradwatchError, arg, counted, renamed
-from .._result import Attribution
+from ..._errors import GradwatchError, counted, renamed
+from .._result import Attribution, single
 from ._export import export
-from ._layout import column_names, from_columns
+from ._layout import by_name, from_columns
 from ._store import DatasetStore
-from ._summary import summary
+
+_PARTS = ("score", "baseline_score", "delta")
 
 
 class AttributedDataset:
@@ -68,7 +69,7 @@ class AttributedDataset:
             GradwatchError: If there is none.
         """
         with renamed(to="path"):
-            store = DatasetStore(store_path(path))
+            store = DatasetStore(path)
         if not store.rows:
             raise GradwatchError(
                 "`path` must be a store that `attribute_dataset` wrote. Received: "
@@ -84,17 +85,17 @@ class AttributedDataset:
 
         `values[10:20]` and `np.asarray(values)` are NumPy arrays.
         """
-        return self._part("values", "places")
+        return self._part("values")
 
     @property
     def activation(self) -> Any:
         """The tensors attributed to, in the same form; None if they were not kept."""
-        return self._part("activation", "places")
+        return self._part("activation")
 
     @property
     def inputs(self) -> Any:
         """The inputs of the model, in the same form; None if they were not kept."""
-        return self._part("inputs", "sources")
+        return self._part("inputs")
 
     @property
     def score(self) -> Any:
@@ -131,14 +132,9 @@ class AttributedDataset:
         """The numbers of the batches that such examples are in."""
         return [int(number) for number in np.flatnonzero(self._batches[:, 2])]
 
-    def _part(self, part: str, group: str) -> Any:
-        names = [tensor["name"] for tensor in self._header[group]]
-        columns = column_names(part, names)
-        if columns[0] not in self._columns:
-            return None
-        if len(columns) == 1:
-            return self._columns[part]
-        return {n: self._columns[c] for n, c in zip(names, columns, strict=True)}
+    def _part(self, part: str) -> Any:
+        arrays = by_name(self._header, self._columns, part)
+        return single(arrays) if arrays else None
 
     def __repr__(self) -> str:
         so_far = "" if self.complete else ", not complete"
@@ -212,7 +208,7 @@ class AttributedDataset:
             "batches": self.num_batches,
             "complete": self.complete,
             "nonfinite": self.nonfinite,
-            **summary(self.batches()),
+            **_summary(self.batches()),
         }
 
     def export(self, path: str | os.PathLike[str]) -> None:
@@ -242,19 +238,35 @@ class AttributedDataset:
         export(path, self._columns, self._ends, {**words, "batches": rows})
 
 
-def store_path(path: str | os.PathLike[str]) -> Path:
-    """Returns the path of a store.
+def _summary(batches: Iterable[Attribution]) -> dict[str, Any]:
+    """Returns mean, mean size and range of each part; None where none is finite."""
+    parts: dict[str, list[list[float]]] = {name: [] for name in _PARTS}
+    values: dict[str, list[list[float]]] = defaultdict(list)
+    for batch in batches:
+        for name in _PARTS:
+            if getattr(batch, name) is not None:
+                parts[name] += _sums(getattr(batch, name))
+        for place in batch.places:
+            values[place.name] += _sums(place.values)
+    return {
+        **{name: _combined(sums) for name, sums in parts.items()},
+        "values": {name: _combined(sums) for name, sums in values.items()},
+    }
 
-    Raises:
-        GradwatchError: If it does not end in `.zarr`.
-    """
-    if not isinstance(path, str | os.PathLike):
-        raise GradwatchError(
-            f"{arg('to')} must be a path that ends in .zarr. Received: {path!r}."
-        )
-    if Path(path).suffix.lower() != ".zarr":
-        raise GradwatchError(
-            f"{arg('to')} must end in .zarr. Received: {os.fspath(path)!r}. The "
-            "`export` method of the result writes .npz and .parquet files."
-        )
-    return Path(path)
+
+def _sums(numbers: np.ndarray) -> list[list[float]]:
+    """Returns count, sum, sum of sizes, minimum and maximum of the finite numbers."""
+    finite = numbers[np.isfinite(numbers)].astype("float64")
+    if not finite.size:
+        return []
+    sums = finite.size, finite.sum(), np.abs(finite).sum(), finite.min(), finite.max()
+    return [[float(number) for number in sums]]
+
+
+def _combined(sums: Sequence[Sequence[float]]) -> dict[str, float | None]:
+    if not sums:
+        return dict.fromkeys(("mean", "mean_abs", "min", "max"))
+    counts, totals, sizes, lows, highs = zip(*sums, strict=True)
+    count = sum(counts)
+    mean, size = sum(totals) / count, sum(sizes) / count
+    return {"mean": mean, "mean_abs": size, "min": min(lows), "max": max(highs)}

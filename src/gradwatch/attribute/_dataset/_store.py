@@ -16,7 +16,7 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -73,13 +73,19 @@ class DatasetStore:
         complete: True if the call that wrote it came to its end.
     """
 
-    def __init__(self, path: Path, *, write: bool = False) -> None:
-        self.path = path
+    def __init__(self, to: str | os.PathLike[str], *, write: bool = False) -> None:
+        require_zarr()
+        self.path = path = _checked_path(to)
         self.begun = False
         """True if this object has created the group."""
         self._lock: int | None = None
         self._group: Any = None
         self.forget()
+        if write and not path.parent.is_dir():
+            raise GradwatchError(
+                f"`to` must be in a directory that exists. Received: {str(path)!r}. "
+                f"Make {str(path.parent)!r} first."
+            )
         if path.exists():
             if write:
                 self._acquire()
@@ -103,10 +109,8 @@ class DatasetStore:
             attributes = dict(group.attrs)
         if KEY not in attributes:
             # An empty group, or an empty directory, was about to be filled.
-            files = (
-                {f.name for f in self.path.iterdir()} if self.path.is_dir() else {""}
-            )
-            if not attributes and files <= {"zarr.json"}:
+            files = self.path.iterdir() if self.path.is_dir() else [self.path]
+            if not attributes and all(file.name == "zarr.json" for file in files):
                 return
             raise GradwatchError(
                 f"{arg('to')} must be a new path, or a store that `attribute_dataset` "
@@ -167,36 +171,34 @@ class DatasetStore:
         self.header = {"format": FORMAT, "ended": False, "columns": [*arrays], **header}
         self._group = require_zarr().open_group(self.path, mode="a")
         self._describe(complete=False)
-        for name, array in arrays.items():
-            axes = [f"{name}_{axis}" for axis in range(1, array.ndim)]
-            self._create(name, array.shape, array.dtype, ["example", *axes])
-        self._create(BATCHES, (CHUNK, len(FIELDS)), "int64", ["batch", "field"])
-
-    def _create(
-        self, name: str, chunks: tuple[int, ...], dtype: Any, axes: Sequence[str]
-    ) -> None:
-        shape = (0, *chunks[1:])
-        self._group.create_array(
-            name, shape=shape, chunks=chunks, dtype=dtype, dimension_names=axes
-        )
+        chunk = np.zeros((CHUNK, len(FIELDS)), "int64")
+        for name, array in {**arrays, BATCHES: chunk}.items():
+            axes = ["example", *(f"{name}_{axis}" for axis in range(1, array.ndim))]
+            self._group.create_array(
+                name,
+                shape=(0, *array.shape[1:]),
+                chunks=array.shape,
+                dtype=array.dtype,
+                dimension_names=["batch", "field"] if name == BATCHES else axes,
+            )
 
     def append(
-        self,
-        arrays: Mapping[str, np.ndarray],
-        *,
-        checksum: int,
-        nonfinite: int,
-        settings: dict[str, Any],
+        self, arrays: Mapping[str, np.ndarray], checksum: int, settings: dict[str, Any]
     ) -> None:
-        """Adds one batch."""
+        """Adds one batch.
+
+        Raises:
+            GradwatchError: If it does not fit those before it.
+        """
+        self._check_shapes(arrays)
         known = self.header["settings"]
         if settings not in known or self.complete:
             known += [] if settings in known else [settings]
             self._describe(complete=False)
         for name in self.columns:
             self._write(name, self.rows, arrays[name])
-        rows = len(arrays[self.columns[0]])
-        batch = np.array([[rows, checksum, nonfinite, known.index(settings)]], "int64")
+        rows, bad = len(arrays["score"]), _nonfinite(arrays)
+        batch = np.array([[rows, checksum, bad, known.index(settings)]], "int64")
         self._write(BATCHES, len(self.batches), batch)
         self.batches = np.concatenate([self.batches, batch])
 
@@ -205,8 +207,7 @@ class DatasetStore:
         array.resize((stop, *rows.shape[1:]))
         array[start:stop] = rows
 
-    def check_shapes(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Raises if a batch does not fit those before it."""
+    def _check_shapes(self, arrays: Mapping[str, np.ndarray]) -> None:
         for name in self.columns:
             column, array = self._group[name], arrays.get(name)
             wanted = f"shape {column.shape[1:]} of {column.dtype}"
@@ -271,6 +272,28 @@ class DatasetStore:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def _checked_path(to: Any) -> Path:
+    if not isinstance(to, str | os.PathLike):
+        raise GradwatchError(
+            f"{arg('to')} must be a path that ends in .zarr. Received: {to!r}."
+        )
+    if Path(to).suffix.lower() != ".zarr":
+        raise GradwatchError(
+            f"{arg('to')} must end in .zarr. Received: {os.fspath(to)!r}. The "
+            "`export` method of the result writes .npz and .parquet files."
+        )
+    return Path(to)
+
+
+def _nonfinite(arrays: Mapping[str, np.ndarray]) -> int:
+    """Returns the number of examples with a value or score that is not finite."""
+    bad = np.zeros(len(arrays["score"]), bool)
+    for name, array in arrays.items():
+        if name == "score" or name.partition(".")[0] == "values":
+            bad |= ~np.isfinite(array.reshape(len(array), -1)).all(axis=1)
+    return int(bad.sum())
 
 
 class FirstRows:

@@ -14,11 +14,8 @@ from keras import ops
 from ...targets import Function, Setting, Target
 from .._baselines import Baseline, baselines, described
 from .._method import method, result
-from .._path import Ends, Walked, mean_over_paths
 from .._problem import Problem
 from .._result import Attribution
-from .._rows import RowRange
-from .._tensors import to_numpy
 
 
 @method
@@ -65,26 +62,32 @@ def deep_lift(
     # A pass under this rule needs references: what the layer gives comes from a plain
     # pass.
     plain = Problem(model, x, target, layer, batch_size=batch_size)
+    own = plain.free.values
     one = plain.target
     both = Halves(one) if isinstance(one, Function) else one
-    problem = Problem(model, x, both, layer, rule="rescale", batch_size=batch_size)
-    if layer is not None:
-        problem.know(plain.at)
-
-    def walk(part: RowRange, ends: Ends, count: int) -> Walked:
-        del count
-        rows = np.concatenate([part.index, part.index])
-        start, end = (problem.free.tensors(part.index, arrays) for arrays in ends)
-        pairs = [ops.concatenate(pair) for pair in zip(end, start, strict=True)]
-        passed = problem.gradients(rows, pairs)
-        scores = to_numpy(passed.scores).reshape(2, -1)
-        return scores[::-1], [to_numpy(g)[: len(part.index)] for g in passed.gradients]
-
+    held = plain.moved(own)
+    problem = Problem(model, held, both, layer, rule="rescale", batch_size=batch_size)
     examples, _ = plain.at_once(1)
     if batch_size is not None:
         examples = min(examples, max(batch_size // 2, 1))
     starts = baselines(plain, baseline)
-    values, score, before = mean_over_paths(plain, starts, walk, (examples, 1))
+    values = [np.zeros_like(array) for array in own]
+    scores = np.zeros((2, plain.size), own[0].dtype)
+
+    def point(number: int, rows: np.ndarray) -> list[np.ndarray]:
+        arrays = starts[number // 2] if number % 2 else own
+        return [array[rows] for array in arrays]
+
+    # Each pass has some examples, and then their references.
+    passes = problem.passes(2 * len(starts), point, at_once=(examples, 2))
+    for points, part, found in passes:
+        start = starts[points.start // 2]
+        scores[:, part] += found[0] / len(starts)
+        for total, slope, end, begin in zip(
+            values, found[1:], own, start, strict=False
+        ):
+            total[part] += slope[0] * (end - begin)[part] / len(starts)
+    score, before = scores
     settings = {"baseline": described(baseline)}
     return result(problem, values, score, baseline_score=before, settings=settings)
 

@@ -52,7 +52,7 @@ def saliency(
         GradwatchError: If an argument cannot be used; the message says why.
     """
     problem = Problem(model, x, target, layer, batch_size=batch_size)
-    scores, gradients, _ = problem.own()
+    scores, gradients, _ = problem.own
     values = [np.abs(g) for g in gradients] if absolute else gradients
     return result(problem, values, scores, settings={"absolute": absolute})
 
@@ -90,7 +90,7 @@ def input_x_gradient(
         The attribution.
     """
     problem = Problem(model, x, target, layer, batch_size=batch_size)
-    scores, gradients, values = problem.own()
+    scores, gradients, values = problem.own
     shares = [g * v for g, v in zip(gradients, values, strict=True)]
     return result(problem, shares, scores)
 

@@ -97,7 +97,7 @@ def deconvnet(
 
 
 def _rectified(problem: Problem) -> Attribution:
-    scores, gradients, _ = problem.own()
+    scores, gradients, _ = problem.own
     if not problem.ruled:
         raise GradwatchError(
             "`model` must have a rectifier (ReLU, leaky ReLU, ELU, GELU, SiLU, …), "

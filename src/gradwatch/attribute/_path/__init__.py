@@ -5,6 +5,3 @@ from ._conductance import layer_conductance as layer_conductance
 from ._conductance import neuron_conductance as neuron_conductance
 from ._expected_gradients import expected_gradients as expected_gradients
 from ._integrated_gradients import integrated_gradients as integrated_gradients
-from ._walk import Ends as Ends
-from ._walk import Walked as Walked
-from ._walk import mean_over_paths as mean_over_paths

@@ -11,21 +11,11 @@ from ..._errors import GradwatchError, renamed
 from ...targets import neuron as neuron_target
 from ...targets import whole_index
 from .._baselines import Baseline, baselines, described
-from .._checked import require_count, require_layer
+from .._checked import require_count, require_layer, require_one_of
 from .._method import method, result
 from .._problem import Problem
 from .._result import Attribution
-from .._rows import RowRange
-from .._tensors import to_numpy
-from ._walk import (
-    Ends,
-    Walk,
-    Walked,
-    added,
-    mean_over_paths,
-    points_between,
-    weighted_gradients,
-)
+from ._walk import Arrays, path_sums, paths_from, point_on
 from ._walk import rule as points_of
 
 STEP_RULES = ("trapezoid", "left")
@@ -75,15 +65,11 @@ def internal_influence(  # noqa: PLR0913 - the path, and how it is walked
     require_layer(layer)
     require_count(steps, "steps")
     problem = Problem(model, x, target, layer, free="inputs", batch_size=batch_size)
-    alphas, weights = points_of(rule, steps)
-    score, _, _ = problem.own()
-    values, _, _ = mean_over_paths(
-        problem,
-        baselines(problem, baseline),
-        weighted_gradients(problem, alphas, weights),
-        problem.at_once(len(alphas)),
-        times_length=False,
-    )
+    starts = baselines(problem, baseline)
+    alphas, weights = points_of(rule, steps, len(starts))
+    start = paths_from(starts, alphas)
+    score, _, _ = problem.own
+    values, _ = path_sums(problem, start, alphas, weights, times_way=False)
     settings = {"baseline": described(baseline), "steps": steps, "rule": rule}
     return result(problem, values, score, settings=settings)
 
@@ -135,51 +121,44 @@ def layer_conductance(  # noqa: PLR0913 - the path, and how it is walked
     """
     require_layer(layer)
     require_count(steps, "steps")
-    if rule not in STEP_RULES:
-        raise GradwatchError(f"`rule` must be one of {STEP_RULES}. Received: {rule!r}.")
+    require_one_of(rule, "rule", STEP_RULES)
     problem = Problem(model, x, target, layer, free="inputs", batch_size=batch_size)
-    problem.own()
-    alphas = np.linspace(0, 1, steps + 1)
-    values, score, before = mean_over_paths(
-        problem,
-        baselines(problem, baseline),
-        _conducted(problem, alphas, rule),
-        problem.at_once(len(alphas)),
-        times_length=False,
-    )
+    starts = baselines(problem, baseline)
+    values, score, before = _conducted(problem, starts, steps, rule)
     settings = {"baseline": described(baseline), "steps": steps, "rule": rule}
-    values = [v.astype("float32") for v in values]
     return result(problem, values, score, baseline_score=before, settings=settings)
 
 
-def _conducted(problem: Problem, alphas: np.ndarray, rule: str) -> Walk:
-    """Returns a walk that adds up gradient times step, from point to point."""
+def _conducted(
+    problem: Problem, starts: list[Arrays], steps: int, rule: str
+) -> tuple[Arrays, np.ndarray, np.ndarray]:
+    """Adds up gradient times step, from point to point.
 
-    def walk(part: RowRange, ends: Ends, count: int) -> Walked:
-        totals: list[Any] = []
-        scores, last = [], None
-        for some, rows, points in points_between(problem, part, ends, alphas, count):
-            passed = problem.gradients(rows, points)
-            arrays = [to_numpy(t) for t in (*passed.gradients, *passed.values)]
-            seen = [a.reshape(count, -1, *a.shape[1:])[: some.real] for a in arrays]
-            scores.append(to_numpy(passed.scores).reshape(count, -1)[: some.real])
-            # The first step of a pass begins at the last point of the one before.
-            joined = [np.concatenate(p) for p in zip(last or seen, seen, strict=True)]
-            if last is None:
-                joined = seen
-            half = len(joined) // 2
-            steps = []
-            for gradients, values in zip(joined[:half], joined[half:], strict=True):
-                here = gradients[:-1]
+    Returns:
+        The sums, the target at the inputs, and the target at the baselines.
+    """
+    alphas = np.tile(np.linspace(0, 1, steps + 1), len(starts))
+    point = point_on(problem, paths_from(starts, alphas), alphas)
+    scores = np.zeros((len(alphas), problem.size), problem.own[0].dtype)
+    shapes = [values.shape for values in problem.at.values]
+    totals = [np.zeros(shape) for shape in shapes]
+    # Gradients and values at the point before, of all examples.
+    last = [np.zeros(shape) for shape in shapes * 2]
+    for points, part, found in problem.passes(len(alphas), point):
+        scores[points, part] = found[0]
+        for offset, number in enumerate(range(points.start, points.stop)):
+            now = [array[offset] for array in found[1:]]
+            for index, total in enumerate(totals):
+                if number % (steps + 1) == 0:  # a path begins
+                    continue
+                slope, value = last[index][part], last[index + len(totals)][part]
                 if rule == "trapezoid":
-                    here = (here + gradients[1:]) / 2
-                flow = here * np.diff(values, axis=0)
-                steps.append(flow.sum(axis=0, dtype="float64"))
-            totals = added(totals, steps)
-            last = [a[-1:] for a in seen]
-        return np.concatenate(scores), totals
-
-    return walk
+                    slope = (slope + now[index]) / 2
+                total[part] += slope * (now[index + len(totals)] - value)
+            for kept, array in zip(last, now, strict=True):
+                kept[part] = array
+    values = [(total / len(starts)).astype("float32") for total in totals]
+    return values, scores[-1], scores[:: steps + 1].mean(axis=0)
 
 
 @method
@@ -237,20 +216,17 @@ def neuron_conductance(  # noqa: PLR0913 - the path, and how it is walked
     with renamed(index="neuron"):
         index: Any = whole_index(neuron)
         below = Problem(model, x, neuron_target(layer, index), batch_size=batch_size)
-        below.own()
-    score, _, _ = above.own()
-
-    def slopes(rows: np.ndarray, points: list[Any]) -> np.ndarray:
-        """Returns ∂F/∂y for each row."""
-        return to_numpy(above.gradients(rows, points).gradients[0])[:, *index]
-
-    alphas, weights = points_of(rule, steps)
-    values, _, _ = mean_over_paths(
-        below,
-        baselines(below, baseline),
-        weighted_gradients(below, alphas, weights, slopes),
-        below.at_once(len(alphas)),
-    )
+        _ = below.own  # the neuron must exist
+    score, _, _ = above.own
+    starts = baselines(below, baseline)
+    alphas, weights = points_of(rule, steps, len(starts))
+    start = paths_from(starts, alphas)
+    slopes = np.zeros((len(alphas), below.size))
+    for points, part, found in above.passes(
+        len(alphas), point_on(below, start, alphas)
+    ):
+        slopes[points, part] = found[1][:, :, *index]  # ∂F/∂y
+    values, _ = path_sums(below, start, alphas, weights[:, None] * slopes)
     settings = {"baseline": described(baseline), "steps": steps, "rule": rule}
     settings["neuron"] = str(index)
     attribution = result(below, values, score, settings=settings)

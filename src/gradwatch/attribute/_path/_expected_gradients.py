@@ -11,9 +11,7 @@ from .._checked import require_count, require_seed
 from .._method import method, result
 from .._problem import Problem
 from .._result import Attribution
-from .._rows import RowRange, in_parts
-from .._tensors import to_numpy
-from ._walk import added, times, weighted
+from ._walk import path_sums
 
 
 @method
@@ -74,39 +72,11 @@ def expected_gradients(  # noqa: PLR0913 - what is drawn, and how often
     size = (samples, problem.size)
     draws = random.integers(len(background[0]), size=size)
     alphas = random.uniform(size=size).astype("float32")
-    examples, count = problem.at_once(samples)
-    parts = []
-    for part in in_parts(problem.size, examples):
-        totals: list[np.ndarray] = []
-        for some in in_parts(samples, count):
-            chosen = np.ix_(some.index, part.index)
-            starts = [array[draws[chosen].ravel()] for array in background]
-            shares = (np.arange(count) < some.real) / samples
-            sums = _sums(problem, part, starts, alphas[chosen].ravel(), shares)
-            totals = added(totals, sums)
-        parts.append([total[: part.real] for total in totals])
-    values = [np.concatenate(column) for column in zip(*parts, strict=True)]
+
+    def start(number: int, rows: np.ndarray) -> list[np.ndarray]:
+        return [array[draws[number, rows]] for array in background]
+
+    weights = np.full(samples, 1 / samples)
+    values, _ = path_sums(problem, start, alphas, weights)
     settings = {"samples": samples, "seed": seed}
-    return result(problem, values, problem.own()[0], settings=settings)
-
-
-def _sums(
-    problem: Problem,
-    part: RowRange,
-    starts: list[np.ndarray],
-    alphas: np.ndarray,
-    shares: np.ndarray,
-) -> list[np.ndarray]:
-    """Returns the sums over some draws of the gradient times the way."""
-    rows = np.tile(part.index, len(shares))
-    ways = [v[rows] - a for v, a in zip(problem.free.values, starts, strict=True)]
-    points = [
-        a + alphas.reshape(-1, *[1] * (way.ndim - 1)) * way
-        for a, way in zip(starts, ways, strict=True)
-    ]
-    tensors = problem.free.tensors(np.arange(len(rows)), points)
-    gradients = problem.gradients(rows, tensors).gradients
-    return [
-        to_numpy(weighted(shares, times(g, way)))
-        for g, way in zip(gradients, ways, strict=True)
-    ]
+    return result(problem, values, problem.own[0], settings=settings)

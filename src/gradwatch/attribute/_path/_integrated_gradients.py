@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import GradwatchError, arg
+from ..._errors import arg
 from .._baselines import Baseline, baselines, described
-from .._checked import is_count, require_positive
+from .._checked import is_count, require, require_positive
 from .._method import method, relative_delta, result
 from .._problem import Problem
 from .._result import Attribution
-from ._walk import mean_over_paths, weighted_gradients
+from ._walk import path_sums, paths_from
 from ._walk import rule as points_of
 
 FIRST, MOST = 16, 1024
@@ -77,20 +77,27 @@ def integrated_gradients(  # noqa: PLR0913 - the path, and how it is walked
     """
     problem = Problem(model, x, target, layer, batch_size=batch_size)
     starts = baselines(problem, baseline)
-    number = _first(steps)
+    automatic = isinstance(steps, str) and steps == "auto"
+    rule_of_steps = f"{arg('steps')} must be a whole number from 1, or 'auto'."
+    require(automatic or is_count(steps), rule_of_steps, steps)
+    number = FIRST if automatic else int(steps)
     require_positive(tolerance, "tolerance")
     settings: dict[str, Any] = {"baseline": described(baseline), "rule": rule}
-    examples, count = problem.at_once(len(points_of(rule, number)[0]))
-    if steps == "auto":
+    examples, count = problem.at_once(len(points_of(rule, number, len(starts))[0]))
+    if automatic:
         # Each doubling keeps the shape of a pass, so that nothing is compiled again.
         count = 1 << (count.bit_length() - 1)
     while True:
-        walk = weighted_gradients(problem, *points_of(rule, number))
-        sums = mean_over_paths(problem, starts, walk, (examples, count))
+        alphas, weights = points_of(rule, number, len(starts))
+        start = paths_from(starts, alphas)
+        values, scores = path_sums(
+            problem, start, alphas, weights, at_once=(examples, count)
+        )
+        score, before = scores[-1], scores[alphas == 0].mean(axis=0)
         settings["steps"] = number
-        if steps != "auto":
+        if not automatic:
             break
-        settings["error"] = float(np.max(relative_delta(*sums)[1]))
+        settings["error"] = float(relative_delta(values, score, before)[1].max())
         settings["reached"] = settings["error"] <= tolerance
         # What is NaN or infinite once stays so, however many steps there are.
         hopeless = not np.isfinite(settings["error"])
@@ -105,15 +112,4 @@ def integrated_gradients(  # noqa: PLR0913 - the path, and how it is walked
             "difference be too small for its numbers.",
             stacklevel=3,
         )
-    values, score, before = sums
     return result(problem, values, score, baseline_score=before, settings=settings)
-
-
-def _first(steps: int | str) -> int:
-    if steps == "auto":
-        return FIRST
-    if is_count(steps):
-        return int(steps)
-    raise GradwatchError(
-        f"{arg('steps')} must be a whole number from 1, or 'auto'. Received: {steps!r}."
-    )

@@ -2,173 +2,109 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
-import keras
 import numpy as np
-from keras import ops
 
-from ..._errors import GradwatchError
-from .._problem import Problem
-from .._rows import RowRange, in_parts
-from .._tensors import to_numpy
+from .._checked import require_one_of
+from .._problem import Point, Problem
 
 RULES = ("gauss_legendre", "trapezoid")
 
 Arrays = list[np.ndarray]
 
-Ends = tuple[Arrays, Arrays]
-"""Beginning and end of the paths of all examples, for each of `free`."""
-
-Walked = tuple[np.ndarray, Arrays]
-"""The target at each point, [points, examples], and a sum over the points."""
-
-Walk = Callable[[RowRange, Ends, int], Walked]
-"""Walks the paths of some examples, a number of points at a time."""
+Start = Callable[[int, np.ndarray], Arrays]
+"""Returns the beginning of the path that a point is on: an array for each of `free`."""
 
 
-def rule(name: str, steps: int) -> tuple[np.ndarray, np.ndarray]:
+def rule(name: str, steps: int, paths: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """Returns the points of a rule for the integral from 0 to 1, and their weights.
 
     Both ends are among them, the ones of Gauss–Legendre with a weight of zero: the
-    target there says how exact the sum is.
+    target there says how exact the sum is. Of several paths, all points of the first
+    come first, and the weights are those of a mean.
 
     Example:
     >>> rule("trapezoid", 2)[0].tolist()
     [0.0, 0.5, 1.0]
     """
-    if name not in RULES:
-        raise GradwatchError(f"`rule` must be one of {RULES}. Received: {name!r}.")
+    require_one_of(name, "rule", RULES)
     if name == "trapezoid":
         weights = np.full(steps + 1, 1 / steps)
         weights[[0, -1]] /= 2
-        return np.linspace(0, 1, steps + 1), weights
-    points, weights = np.polynomial.legendre.leggauss(steps)
-    alphas = np.concatenate([[0.0], (points + 1) / 2, [1.0]])
-    return alphas, np.concatenate([[0.0], weights / 2, [0.0]])
+        alphas = np.linspace(0, 1, steps + 1)
+    else:
+        points, inner = np.polynomial.legendre.leggauss(steps)
+        alphas = np.concatenate([[0.0], (points + 1) / 2, [1.0]])
+        weights = np.concatenate([[0.0], inner / 2, [0.0]])
+    return np.tile(alphas, paths), np.tile(weights / paths, paths)
 
 
-def mean_over_paths(
-    problem: Problem,
-    starts: Sequence[Arrays],
-    walk: Walk,
-    at_once: tuple[int, int],
-    *,
-    times_length: bool = True,
-) -> tuple[Arrays, np.ndarray, np.ndarray]:
-    """Walks from each baseline to the input, and takes the mean.
+def paths_from(starts: Sequence[Arrays], alphas: np.ndarray) -> Start:
+    """Returns the beginnings of paths from each baseline, with equally many points."""
+    count = len(alphas) // len(starts)
+    return lambda number, rows: [array[rows] for array in starts[number // count]]
+
+
+def point_on(problem: Problem, start: Start, alphas: np.ndarray) -> Point:
+    """Returns points on straight paths to the inputs.
 
     Args:
         problem: The question.
-        starts: The baselines: for each, an array for each of `free`.
-        walk: Walks the paths of some examples.
-        at_once: Number of examples, and of points of each, that make one pass.
-        times_length: True multiplies the sums with the way from baseline to input.
-
-    Returns:
-        The sums, the target at the inputs, and the target at the baselines.
+        start: Where the path of each point begins.
+        alphas: Share of the way, of each point or of each point and example.
     """
-    examples, count = at_once
-    stop = problem.free.values
-    values: list[Any] = []
-    before: Any = 0.0
-    for start in starts:
-        parts = []
-        for part in in_parts(problem.size, examples):
-            scores, sums = walk(part, (start, stop), count)
-            arrays = (scores[0], scores[-1], *sums)
-            parts.append([array[: part.real] for array in arrays])
-        first, last, *sums = map(np.concatenate, zip(*parts, strict=True))
-        if times_length:
-            sums = [s * (b - a) for s, a, b in zip(sums, start, stop, strict=True)]
-        values = added(values, [s / len(starts) for s in sums])
-        before = before + first / len(starts)
-    return values, last, before
+
+    def point(number: int, rows: np.ndarray) -> Arrays:
+        share = alphas[number] if alphas.ndim == 1 else alphas[number, rows]
+        ends = zip(start(number, rows), problem.free.values, strict=True)
+        return [a + _column(share, a) * (v[rows] - a) for a, v in ends]
+
+    return point
 
 
-def points_between(
-    problem: Problem, part: RowRange, ends: Ends, alphas: np.ndarray, count: int
-) -> Iterator[tuple[RowRange, np.ndarray, list[Any]]]:
-    """Yields `count` points on the paths of some examples at a time.
-
-    Yields:
-        The points by number, the example of each row, and a tensor for each of `free`.
-    """
-    free = problem.free
-    starts, stops = (free.tensors(part.index, arrays) for arrays in ends)
-    starts = [ops.cast(t, _wide(t)) for t in starts]
-    ways = [ops.cast(t, s.dtype) - s for t, s in zip(stops, starts, strict=True)]
-    rows = np.tile(part.index, count)
-    for some in in_parts(len(alphas), count):
-        here = alphas[some.index]
-        points = [_between(a, way, here) for a, way in zip(starts, ways, strict=True)]
-        yield some, rows, free.cast(points)
+def _column(numbers: np.ndarray, like: np.ndarray) -> np.ndarray:
+    # In the precision of the values: float64 would double what a pass moves.
+    return np.reshape(numbers, (-1, *[1] * (like.ndim - 1))).astype(like.dtype)
 
 
-def weighted_gradients(
+def path_sums(
     problem: Problem,
+    start: Start,
     alphas: np.ndarray,
     weights: np.ndarray,
-    slopes: Callable[[np.ndarray, list[Any]], np.ndarray] | None = None,
-) -> Walk:
-    """Returns a walk that adds up the gradients at the points.
+    *,
+    times_way: bool = True,
+    at_once: tuple[int, int] | None = None,
+) -> tuple[Arrays, np.ndarray]:
+    """Adds up the gradients at points on straight paths to the inputs.
 
     Args:
         problem: The question.
-        alphas: The points, from 0 to 1.
-        weights: The weight of the gradient at each.
-        slopes: Returns a factor for each row of a pass.
+        start: Where the path of each point begins.
+        alphas: Share of the way, of each point or of each point and example.
+        weights: Weight of the gradient, likewise.
+        times_way: True multiplies each gradient with the way from baseline to input.
+        at_once: Number of examples, and of points of each, that make one pass.
+
+    Returns:
+        The sums, and the target at each point: [points, examples].
     """
-
-    def walk(part: RowRange, ends: Ends, count: int) -> Walked:
-        totals: list[Any] = []
-        scores = []
-        for some, rows, points in points_between(problem, part, ends, alphas, count):
-            passed = problem.gradients(rows, points)
-            gradients = passed.gradients
-            if slopes is not None:
-                factor = slopes(rows, points)
-                gradients = [times(g, factor) for g in gradients]
-            # Points that only fill up the pass weigh nothing.
-            share = weights[some.index] * (np.arange(count) < some.real)
-            totals = added(totals, [weighted(share, g) for g in gradients])
-            scores.append(to_numpy(passed.scores).reshape(count, -1)[: some.real])
-        return np.concatenate(scores), [to_numpy(total) for total in totals]
-
-    return walk
-
-
-def added(totals: list[Any], more: Sequence[Any]) -> list[Any]:
-    """Returns the sums, one by one; the second alone if there is no first."""
-    return list(map(operator.add, totals, more)) if totals else list(more)
-
-
-def _between(begin: Any, way: Any, where: np.ndarray) -> Any:
-    """Returns the points as rows: first all examples at the first point, and so on."""
-    shape = (-1, *[1] * len(begin.shape))
-    alpha = ops.convert_to_tensor(where.reshape(shape), dtype=begin.dtype)
-    points = alpha * way[None] + begin[None]
-    return ops.reshape(points, (-1, *begin.shape[1:]))
-
-
-def weighted(weights: np.ndarray, gradients: Any) -> Any:
-    """Adds up the gradients of each example, in float32 at least."""
-    dtype = _wide(gradients)
-    count, shape = len(weights), gradients.shape
-    rows = ops.reshape(ops.cast(gradients, dtype), (count, -1))
-    total = ops.matmul(ops.convert_to_tensor(weights[None], dtype=dtype), rows)
-    return ops.reshape(total, (shape[0] // count, *shape[1:]))
-
-
-def times(tensor: Any, array: np.ndarray) -> Any:
-    """Multiplies each row of a tensor with numbers, in float32 at least."""
-    dtype = _wide(tensor)
-    array = array.reshape(*array.shape, *[1] * (len(tensor.shape) - array.ndim))
-    return ops.cast(tensor, dtype) * ops.convert_to_tensor(array, dtype=dtype)
-
-
-def _wide(tensor: Any) -> str:
-    dtype = keras.backend.standardize_dtype(tensor.dtype)
-    return "float32" if dtype in ("float16", "bfloat16") else str(dtype)
+    point = point_on(problem, start, alphas)
+    every = np.arange(problem.size)
+    weights = np.broadcast_to(weights.T, (problem.size, len(alphas))).T
+    scores = np.zeros((len(alphas), problem.size))
+    totals: Arrays = []
+    for points, part, found in problem.passes(len(alphas), point, at_once=at_once):
+        scores[points, part] = found[0]
+        own = problem.at.values
+        totals = totals or [np.zeros(values.shape) for values in own]
+        for offset, number in enumerate(range(points.start, points.stop)):
+            begins = start(number, every[part]) if times_way else []
+            for index, total in enumerate(totals):
+                share = found[1 + index][offset]
+                if times_way:
+                    share = share * (own[index][part] - begins[index])
+                total[part] += _column(weights[number, part], share) * share
+    values = [t.astype(v.dtype) for t, v in zip(totals, problem.at.values, strict=True)]
+    return values, scores.astype(found[0].dtype)

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import keras
 import numpy as np
 
 from ..._errors import GradwatchError
-from .._checked import require_count, require_positive, require_seed
-from ._attack import Attack
+from ...targets import Loss, Target, as_target
+from .._checked import (
+    require,
+    require_count,
+    require_one_of,
+    require_positive,
+    require_seed,
+)
+from .._problem import Problem
+from .._tensors import to_numpy
 
 NORMS = ("inf", "l2")
+GOALS = ("lower", "raise")
 
 
 def fgsm(  # noqa: PLR0913 - what is attacked, how far, within what
@@ -58,12 +69,8 @@ def fgsm(  # noqa: PLR0913 - what is attacked, how far, within what
     Raises:
         GradwatchError: If an argument cannot be used; the message says why.
     """
-    require_positive(epsilon, "epsilon")
-    attack = Attack(model, x, target, layer, y, goal, bounds)
-    values = attack.tensors.values
-    steps = [epsilon * attack.sign * np.sign(g) for g in attack.gradients(values)]
-    moved = [attack.bounded(v + s) for v, s in zip(values, steps, strict=True)]
-    return attack.packed(moved)
+    options = {"layer": layer, "goal": goal, "y": y, "bounds": bounds}
+    return pgd(model, x, target, epsilon=epsilon, step=epsilon, steps=1, **options)
 
 
 def pgd(  # noqa: PLR0913 - what is attacked, how far, within what
@@ -120,26 +127,66 @@ def pgd(  # noqa: PLR0913 - what is attacked, how far, within what
     Raises:
         GradwatchError: If an argument cannot be used; the message says why.
     """
-    if norm not in NORMS:
-        raise GradwatchError(f"`norm` must be one of {NORMS}. Received: {norm!r}.")
+    require_one_of(norm, "norm", NORMS)
     require_positive(epsilon, "epsilon")
     require_positive(step, "step")
     require_count(steps, "steps")
     require_seed(seed)
-    attack = Attack(model, x, target, layer, y, goal, bounds)
-    origin = attack.tensors.values
+    low, high = _checked_bounds(bounds)
+    chosen, sign = _attacked(target, y, goal)
+    problem = Problem(model, x, chosen, layer, labels=(y,))
+    origin = problem.free.values
     at = [v.copy() for v in origin]
     if seed is not None:
         random = np.random.default_rng(seed)
         offsets = [_random_offset(random, v.shape, epsilon, norm) for v in origin]
-        at = [attack.bounded(v + o) for v, o in zip(origin, offsets, strict=True)]
+        at = [np.clip(v + o, low, high) for v, o in zip(origin, offsets, strict=True)]
+
+    def point(number: int, rows: np.ndarray) -> list[np.ndarray]:
+        del number
+        return [array[rows] for array in at]
+
     for _ in range(steps):
-        for number, g in enumerate(attack.gradients(at)):
+        [(_, _, [_, *gradients])] = problem.passes(1, point)
+        for number, own in enumerate(origin):
+            g = gradients[number][0]
             way = np.sign(g) if norm == "inf" else g / _length(g)
-            moved = at[number] + step * attack.sign * way - origin[number]
-            at[number] = origin[number] + _within(moved, epsilon, norm)
-            at[number] = attack.bounded(at[number])
-    return attack.packed(at)
+            moved = _within(at[number] + step * sign * way - own, epsilon, norm)
+            at[number] = np.clip(own + moved, low, high)
+    if layer is None:
+        return keras.tree.map_structure(to_numpy, problem.moved(at))
+    return at[0] if len(at) == 1 else dict(zip(problem.at.names, at, strict=True))
+
+
+def _attacked(target: Any, y: Any, goal: str | None) -> tuple[Target, float]:
+    """Returns what is attacked, and the direction in which it is moved: 1 is up."""
+    chosen = as_target(target)
+    is_loss = isinstance(chosen, Loss)
+    rule = f"`goal` must be one of {GOALS}, or None."
+    require(goal in (None, *GOALS), rule, goal)
+    if y is not None and not is_loss:
+        raise GradwatchError(
+            f"`y` is used only by a loss. Received: `y` with {chosen}. Leave "
+            "it out, or write `target=gradwatch.loss()`."
+        )
+    raises = is_loss if goal is None else goal == "raise"
+    return chosen, 1.0 if raises else -1.0
+
+
+def _checked_bounds(bounds: Any) -> tuple[float, float]:
+    """Raises when `bounds` are no two numbers, the smaller one first."""
+    if bounds is None:
+        return -math.inf, math.inf
+    try:
+        low, high = (float(number) for number in bounds)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not low < high:
+        raise GradwatchError(
+            "`bounds` must be the least and the largest number allowed, such as "
+            f"`(0, 1)`, or None. Received: {bounds!r}."
+        )
+    return low, high
 
 
 def _length(values: np.ndarray) -> np.ndarray:

@@ -63,18 +63,13 @@ def occlusion(  # noqa: PLR0913 - the window, and what is put into it
     """
     problem = Problem(model, x, target, layer, batch_size=batch_size)
     starts = baselines(problem, baseline)
-    free = problem.free
     score = problem.own_scores()
     values = []
-    axes_of = problem.channel_axes(free)
-    for number, (name, array, axis) in enumerate(
-        zip(free.names, free.values, axes_of, strict=True)
-    ):
-        axes = Place(name, array, array, axis).spatial or tuple(range(1, array.ndim))
-        windows = _windows(array.shape, axes, window, stride)
+    for number, place in enumerate(problem.free.places):
+        windows = _windows(place, window, stride)
         scores = [_covered_scores(problem, b, number, windows) for b in starts]
         fall = score - np.mean(scores, axis=0)
-        values.append(_spread(array.shape, axis, windows, fall))
+        values.append(_spread(place, windows, fall))
     settings = {
         "baseline": described(baseline),
         "window": str(window),
@@ -83,10 +78,10 @@ def occlusion(  # noqa: PLR0913 - the window, and what is put into it
     return result(problem, values, score, settings=settings)
 
 
-def _windows(
-    shape: tuple[int, ...], axes: tuple[int, ...], window: Any, stride: Any
-) -> list[Window]:
+def _windows(place: Place, window: Any, stride: Any) -> list[Window]:
     """Returns the positions of the window, the batch axis left out."""
+    shape = place.values.shape
+    axes = place.spatial or tuple(range(1, len(shape)))
     sizes = _numbers(window, axes, "window")
     strides = _numbers(window if stride is None else stride, axes, "stride")
     lines: list[list[slice]] = [[slice(None)] for _ in shape[1:]]
@@ -132,10 +127,9 @@ def _covered_scores(
     return problem.scores_at(len(windows), point)
 
 
-def _spread(
-    shape: tuple[int, ...], axis: int | None, windows: list[Window], fall: np.ndarray
-) -> np.ndarray:
+def _spread(place: Place, windows: list[Window], fall: np.ndarray) -> np.ndarray:
     """Returns the mean fall over the windows that cover each position."""
+    shape, axis = place.values.shape, place.channels
     total, times = np.zeros(shape), np.zeros(shape[1:])
     for window, numbers in zip(windows, fall, strict=True):
         column = numbers.reshape(-1, *[1] * (len(shape) - 1))

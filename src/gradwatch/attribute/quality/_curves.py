@@ -11,8 +11,8 @@ from .._checked import require_count, require_seed
 from .._problem import Problem
 from .._result import Attribution
 from ._curve import Curve
-from ._orders import ground, is_map, ranks
-from ._question import Question, finite_scores, question_of
+from ._orders import ground, is_map, masks_of, ranks
+from ._question import finite_scores, problem_of, question_of
 
 
 def deletion(  # noqa: PLR0913 - what is removed, how finely, against what
@@ -62,9 +62,8 @@ def deletion(  # noqa: PLR0913 - what is removed, how finely, against what
     Raises:
         GradwatchError: If an argument cannot be used; the message says why.
     """
-    question = question_of(a, model, x)
     draws = steps, orders, seed
-    return _curve("deletion", question, baseline, draws, batch_size, progress)
+    return _curve("deletion", (a, model, x), baseline, draws, batch_size, progress)
 
 
 def insertion(  # noqa: PLR0913 - what is put in, how finely, against what
@@ -111,14 +110,13 @@ def insertion(  # noqa: PLR0913 - what is put in, how finely, against what
     Raises:
         GradwatchError: If an argument cannot be used; the message says why.
     """
-    question = question_of(a, model, x)
     draws = steps, orders, seed
-    return _curve("insertion", question, baseline, draws, batch_size, progress)
+    return _curve("insertion", (a, model, x), baseline, draws, batch_size, progress)
 
 
 def _curve(
     kind: str,
-    question: Question,
+    asked: tuple[Any, Any, Any],
     baseline: Baseline,
     draws: tuple[int, int, int],
     batch_size: int | None,
@@ -129,24 +127,26 @@ def _curve(
     require_count(steps, "steps")
     require_count(others, "orders", least=0)
     require_seed(seed)
-    a = question.a
-    problem = question.problem(batch_size, at_inputs=is_map(a))
+    a, _, x = question_of(*asked)
+    problem = problem_of(a, asked[1], x, batch_size, at_inputs=is_map(a))
+    inputs = problem.free.places
     starts = baselines(problem, _canvas(problem) if baseline is None else baseline)
-    positions, importance = ground(a, problem)
+    changed, importance = ground(a, problem)
+    positions = importance.shape[1]
     random = np.random.default_rng(seed)
     nothing = np.zeros_like(importance)
     # int32: the ranks of many orders of large images are most of what is held.
     orders = [ranks(importance, random)]
     orders += [ranks(nothing, random) for _ in range(others)]
-    steps = min(steps, positions.count)
-    counts = np.round(np.linspace(0, positions.count, steps + 1)).astype(int)
+    steps = min(steps, positions)
+    counts = np.round(np.linspace(0, positions, steps + 1)).astype(int)
     # Both ends are the same in every order: computed once.
     asks = [(0, 0), (0, steps)]
     asks += [(order, k) for order in range(len(orders)) for k in range(1, steps)]
 
     def point(number: int, rows: np.ndarray) -> list[np.ndarray]:
         start, (order, step) = starts[number // len(asks)], asks[number % len(asks)]
-        masks = positions.masks(orders[order][rows] < counts[step])
+        masks = masks_of(inputs, changed, orders[order][rows] < counts[step])
         arrays = []
         for mask, own, cover in zip(masks, problem.free.values, start, strict=True):
             before, after = (own, cover) if kind == "deletion" else (cover, own)
@@ -161,17 +161,13 @@ def _curve(
     scores = scores.reshape(len(starts), len(asks), -1).mean(axis=0)
     curves = np.zeros((len(orders), problem.size, steps + 1))
     curves[:, :, 0], curves[:, :, -1] = scores[0], scores[1]
-    for (order, k), values in zip(asks[2:], scores[2:], strict=True):
-        curves[order, :, k] = values
-    share = counts / positions.count
+    inner = scores[2:].reshape(len(orders), steps - 1, -1)
+    curves[:, :, 1:-1] = inner.swapaxes(1, 2)
+    share = counts / positions
     return Curve(kind, a.method, a.target, share, curves[0], curves[1:])
 
 
 def _canvas(problem: Problem) -> str:
     """Returns the baseline of an insertion: a blur, if all inputs are images."""
-    axes = problem.channel_axes(problem.free)
-    spatial = {
-        values.ndim - (1 if axis is None else 2)
-        for values, axis in zip(problem.free.values, axes, strict=True)
-    }
-    return "blur" if problem.at_inputs and spatial == {2} else "zeros"
+    spatial = {len(place.spatial) for place in problem.free.places}
+    return "blur" if problem.layer is None and spatial == {2} else "zeros"

@@ -12,8 +12,8 @@ from .._baselines import Baseline, baselines
 from .._checked import require_count, require_positive
 from .._problem import Problem
 from .._result import Attribution
-from ._perturbations import Perturbation, Perturbed
-from ._question import Question, finite_scores, question_of
+from ._perturbations import Perturbation, perturbations
+from ._question import arguments_of, finite_scores, problem_of, question_of
 
 GRADIENTS = ("saliency", "guided_backprop", "deconvnet", "internal_influence")
 """Methods whose values are the gain of the target per unit of each number."""
@@ -121,13 +121,13 @@ def infidelity(  # noqa: PLR0913 - what is taken away, and how often
             "`size` must be a share of the image, up to 1, for squares. Received: "
             f"{size!r}."
         )
-    question = question_of(a, model, x)
-    kind = _kind(question.a)
-    problem = question.problem(batch_size)
-    own = _own_baseline(question, problem)
+    a, _, x = question_of(a, model, x)
+    kind = _kind(a)
+    problem = problem_of(a, model, x, batch_size)
+    own = _own_baseline(a, problem)
     covers = own if baseline is None else _mean(baselines(problem, baseline))
-    slopes = _slopes(question.a, problem, own, kind)
-    perturbed = Perturbed(problem, perturbation, covers, size, seed)
+    slopes = _slopes(a, problem, own, kind)
+    perturbed = perturbations(problem.free.places, perturbation, covers, size, seed)
     predicted = np.zeros((samples, problem.size))
 
     def point(number: int, rows: np.ndarray) -> list[np.ndarray]:
@@ -138,8 +138,8 @@ def infidelity(  # noqa: PLR0913 - what is taken away, and how often
             (slope[rows] * i[rows]).reshape(len(rows), -1).sum(axis=1, dtype="float64")
             for slope, i in zip(slopes, taken, strict=True)
         )
-        own = problem.free.values
-        return [v[rows] - i[rows] for v, i in zip(own, taken, strict=True)]
+        pairs = zip(problem.free.values, taken, strict=True)
+        return [values[rows] - i[rows] for values, i in pairs]
 
     scores = finite_scores(problem, samples + 1, point, "infidelity", progress)
     changes = scores[-1] - scores[:-1]
@@ -173,9 +173,8 @@ def _kind(a: Attribution) -> str:
             f"{a.method} without signs. Keep them: "
             "`gradwatch.saliency(…, absolute=False)`."
         )
-    for kind, methods in (("slope", GRADIENTS), ("gain", CONTRIBUTIONS)):
-        if method in methods:
-            return kind
+    if method in GRADIENTS or method in CONTRIBUTIONS:
+        return "slope" if method in GRADIENTS else "gain"
     raise GradwatchError(
         "`a` must say what a change of each number does to the target: a gradient "
         "(`saliency(…, absolute=False)`, …) or a gain (`integrated_gradients`, …). "
@@ -184,9 +183,9 @@ def _kind(a: Attribution) -> str:
     )
 
 
-def _own_baseline(question: Question, problem: Problem) -> list[np.ndarray]:
+def _own_baseline(a: Attribution, problem: Problem) -> list[np.ndarray]:
     """Returns what the method compared with; the mean, where that was several."""
-    words = question.again.arguments
+    words = arguments_of(a)
     if "data" in words:
         data = problem.values_of(words["data"])
         shapes = [values.shape for values in problem.free.values]

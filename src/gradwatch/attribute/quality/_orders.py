@@ -2,46 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from ..._errors import GradwatchError, quoted
-from .._place import Place
+from .._place import Place, resized
 from .._problem import Problem
-from .._resize import resized
 from .._result import Attribution
-
-
-@dataclass(frozen=True, slots=True)
-class Ground:
-    """The positions of a batch: pixels, tokens, time steps, features.
-
-    All channels of a position belong together.
-    """
-
-    shapes: list[tuple[int, ...] | None]
-    """Shape of the positions of each tensor, without the batch; None: not changed."""
-    channels: list[int | None]
-
-    @property
-    def count(self) -> int:
-        """Number of positions of an example."""
-        return sum(int(np.prod(shape)) for shape in self.shapes if shape is not None)
-
-    def masks(self, chosen: np.ndarray) -> list[np.ndarray | None]:
-        """Turns [examples, positions] into a mask for each tensor, channels and all."""
-        masks: list[np.ndarray | None] = []
-        start = 0
-        for shape, axis in zip(self.shapes, self.channels, strict=True):
-            if shape is None:
-                masks.append(None)
-                continue
-            stop = start + int(np.prod(shape))
-            mask = chosen[:, start:stop].reshape(len(chosen), *shape)
-            masks.append(mask if axis is None else np.expand_dims(mask, axis))
-            start = stop
-        return masks
 
 
 def is_map(a: Attribution) -> bool:
@@ -63,28 +32,49 @@ def _lies_over(place: Place, source: Place) -> bool:
     return floating and len(source.spatial) == len(place.spatial)
 
 
-def ground(a: Attribution, problem: Problem) -> tuple[Ground, np.ndarray]:
-    """Returns the positions, and the importance of each: [examples, positions].
+def ground(a: Attribution, problem: Problem) -> tuple[list[bool], np.ndarray]:
+    """Returns which of `free` are changed, and the importance of their positions.
+
+    Positions are pixels, tokens, time steps or features; all channels of one belong
+    together.
+
+    Returns:
+        True for each tensor that is changed; and an array [examples, positions].
 
     Raises:
         GradwatchError: If the values are of another shape than what they explain.
     """
-    free = problem.free
-    shapes: list[tuple[int, ...] | None] = []
-    columns = []
-    mapped = is_map(a)
-    axes = problem.channel_axes(free)
-    for number, (name, values, axis) in enumerate(
-        zip(free.names, free.values, axes, strict=True)
-    ):
-        place = a.places[0 if mapped else number]
-        if mapped and not _lies_over(place, Place(name, values, values, axis)):
-            shapes.append(None)
+    mapped, inputs = is_map(a), problem.free.places
+    changed = [not mapped or _lies_over(a.places[0], own) for own in inputs]
+    columns = [
+        _importance(a.places[0 if mapped else number], _shape(own))
+        for number, own in enumerate(inputs)
+        if changed[number]
+    ]
+    return changed, np.concatenate(columns, axis=1)
+
+
+def _shape(place: Place) -> tuple[int, ...]:
+    """Returns the shape of the positions of a tensor, without the batch."""
+    shape = enumerate(place.values.shape)
+    return tuple(length for axis, length in shape if axis not in (0, place.channels))
+
+
+def masks_of(
+    places: Sequence[Place], changed: Sequence[bool], chosen: np.ndarray
+) -> Iterator[np.ndarray | None]:
+    """Turns [examples, positions] into a mask for each tensor, channels and all."""
+    start = 0
+    for place, is_changed in zip(places, changed, strict=True):
+        if not is_changed:
+            yield None
             continue
-        shape = tuple(n for i, n in enumerate(values.shape) if i not in (0, axis))
-        shapes.append(shape)
-        columns.append(_importance(place, shape))
-    return Ground(shapes, axes), np.concatenate(columns, axis=1)
+        shape = _shape(place)
+        stop = start + math.prod(shape)
+        mask = chosen[:, start:stop].reshape(len(chosen), *shape)
+        axis = place.channels
+        yield mask if axis is None else np.expand_dims(mask, axis)
+        start = stop
 
 
 def _importance(place: Place, shape: tuple[int, ...]) -> np.ndarray:
@@ -97,8 +87,7 @@ def _importance(place: Place, shape: tuple[int, ...]) -> np.ndarray:
             f"values of shape {place.values.shape} for {quoted([place.name])}, whose "
             f"positions are {shape}. Pass it as the method gave it."
         )
-    for axis, length in enumerate(shape, start=1):
-        values = resized(values, axis, length)
+    values = resized(values, dict(enumerate(shape, start=1)))
     return values.reshape(len(values), -1)
 
 

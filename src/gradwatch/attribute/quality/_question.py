@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -11,88 +12,99 @@ import numpy as np
 from ..._errors import GradwatchError, quoted
 from ..._keras import input_structure
 from ...select import require_model
-from .._method import Again
 from .._problem import Point, Problem
 from .._progress import progress_bar
 from .._result import Attribution
 
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """An attribution of a batch, and the model that it explains."""
-
-    a: Attribution
-    again: Again
-    model: Any
-    x: Any
-
-    def problem(self, batch_size: int | None, *, at_inputs: bool = False) -> Problem:
-        """Returns the model with its target, for scores at other values.
-
-        Args:
-            batch_size: Maximum number of rows of a pass.
-            at_inputs: True for values of the inputs, wherever the attribution is.
-
-        Raises:
-            GradwatchError: If the model is another than the explained one.
-        """
-        arguments = self.again.arguments
-        # The layer of a guided Grad-CAM is that of its map; its values are not.
-        inputs = {source.name for source in self.a.sources}
-        at_inputs = at_inputs or all(p.name in inputs for p in self.a.places)
-        layer = None if at_inputs else arguments["layer"]
-        problem = Problem(
-            self.model, self.x, arguments["target"], layer, batch_size=batch_size
-        )
-        self._require_same_model(problem)
-        if not problem.at_inputs:
-            problem.own()  # what the layer gives is known after a pass
-        return problem
-
-    def _require_same_model(self, problem: Problem) -> None:
-        now = problem.own_scores().astype("float64")
-        apart = np.abs(now - self.a.score)
-        # Half precision, and passes of another size, round in other ways.
-        if (apart > 0.02 * np.max(np.abs(self.a.score)) + 1e-6).any():
-            worst = int(np.argmax(apart))
-            raise GradwatchError(
-                "`model` must be the one that `a` explains, its weights as they were. "
-                f"Received: one that gives {now[worst]:.4g} to example {worst}, not "
-                f"{self.a.score[worst]:.4g}. Explain it first: "
-                "`a = a.again(model, x)`."
-            )
+Recipe = Callable[[Any, Any], Attribution]
+"""Explains a batch by a model in the way an attribution was made: `again(model, x)`."""
 
 
-def question_of(a: Attribution, model: Any, x: Any = None) -> Question:
-    """Returns the question, once it is sure that it can be asked.
+def question_of(a: Any, model: Any, x: Any = None) -> tuple[Attribution, Recipe, Any]:
+    """Returns what is asked about, once it is sure that it can be asked.
 
     Args:
         a: The attribution.
         model: The model it explains.
         x: Another batch, which is explained first in the same way. None: its own.
 
+    Returns:
+        The attribution of the batch, how it was made, and the batch.
+
     Raises:
         GradwatchError: If it cannot.
     """
     require_attribution(a)
     require_model(model)
-    if a.again is None:
+    again = a.again
+    if again is None:
         raise GradwatchError(
             "`a` must know how it was made. Received: one that was loaded from a file, "
             f"or a part of one. Explain the batch once more with `{a.method}`, and ask "
             "about what that gives."
         )
-    again = a.again if isinstance(a.again, Again) else Again(a.again, {})
     if x is None:
-        batch = _inputs(a, model)
-        _require_fit(model, batch)
-        require_finite(a)
-        return Question(a, again, model, batch)
-    fresh = again(model, x)
-    require_finite(fresh)
-    if any(isinstance(leaf, int | float) for leaf in keras.tree.flatten(x)):
-        x = _inputs(fresh, model)  # plain lists of numbers: as the arrays they mean
-    return Question(fresh, again, model, x)
+        x = _inputs(a, model)
+        _require_fit(model, x)
+    else:
+        a = again(model, x)
+        if any(isinstance(leaf, int | float) for leaf in keras.tree.flatten(x)):
+            x = _inputs(a, model)  # plain lists of numbers: as the arrays they mean
+    require_finite(a)
+    return a, again, x
+
+
+def arguments_of(a: Attribution) -> dict[str, Any]:
+    """Returns all arguments of the method but the model and the batch."""
+    return a.again.keywords if isinstance(a.again, functools.partial) else {}
+
+
+def problem_of(
+    a: Attribution,
+    model: Any,
+    x: Any,
+    batch_size: int | None = None,
+    *,
+    at_inputs: bool = False,
+    free: str = "layer",
+) -> Problem:
+    """Returns the model with its target, for scores at other values.
+
+    Args:
+        a: The attribution.
+        model: The model it explains.
+        x: The batch.
+        batch_size: Maximum number of rows of a pass.
+        at_inputs: True for values of the inputs, wherever the attribution is.
+        free: As in `Problem`; `"floats"` for a check that explains anew, which may be
+            by another model.
+
+    Raises:
+        GradwatchError: If the model is another than the explained one.
+    """
+    arguments = arguments_of(a)
+    # The layer of a guided Grad-CAM is that of its map; its values are not.
+    inputs = {source.name for source in a.sources}
+    at_inputs = at_inputs or all(place.name in inputs for place in a.places)
+    layer = None if at_inputs else arguments["layer"]
+    target = arguments["target"]
+    problem = Problem(model, x, target, layer, free=free, batch_size=batch_size)
+    if free != "floats":
+        _require_same_model(a, problem)
+    return problem
+
+
+def _require_same_model(a: Attribution, problem: Problem) -> None:
+    now = problem.own_scores().astype("float64")
+    apart = np.abs(now - a.score)
+    # Half precision, and passes of another size, round in other ways.
+    if (apart > 0.02 * np.max(np.abs(a.score)) + 1e-6).any():
+        worst = int(np.argmax(apart))
+        raise GradwatchError(
+            "`model` must be the one that `a` explains, its weights as they were. "
+            f"Received: one that gives {now[worst]:.4g} to example {worst}, not "
+            f"{a.score[worst]:.4g}. Explain it first: `a = a.again(model, x)`."
+        )
 
 
 def require_attribution(a: Any) -> None:

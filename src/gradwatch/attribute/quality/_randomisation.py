@@ -10,10 +10,10 @@ import numpy as np
 from ..._errors import GradwatchError, quoted, renamed
 from ...select import resolve, walk
 from ...select import weights as weights_of
-from .._checked import require, require_count
+from .._checked import require_count, require_one_of
 from .._progress import progress_bar
 from .._result import Attribution
-from ._question import Question, flat_values, question_of
+from ._question import flat_values, question_of
 from ._randomisation_result import Randomisation
 from ._reinitialise import layers_with_weights, put_back, randomise
 from ._similarity import spearman, ssim
@@ -73,10 +73,10 @@ def randomisation(
     Raises:
         GradwatchError: If an argument cannot be used; the message says why.
     """
-    require(order in ORDERS, f"`order` must be one of {ORDERS}.", order)
+    require_one_of(order, "order", ORDERS)
     require_count(seed, "seed", least=0)
-    question = question_of(a, model, x)
-    first = question.again(model, question.x)
+    a, again, x = question_of(a, model, x)
+    first = again(model, x)
     tree = walk(model)
     weights = layers_with_weights(tree)
     chosen = _chosen(tree, weights, layers)
@@ -85,13 +85,14 @@ def randomisation(
     idle: list[str] = []
     score = first.score
     bar = progress_bar("randomisation", len(chosen), progress)
-    with put_back(nodes) as kept, bar as tick:
+    with put_back(nodes) as restore, bar as tick, warnings.catch_warnings():
+        # Of steps="auto", which need not reach its tolerance here.
+        warnings.simplefilter("ignore", UserWarning)
         for number, address in enumerate(chosen):
             if order == "independent":
-                for node, value in zip(nodes, kept, strict=True):
-                    node.variable.assign(value)
+                restore()
             randomise(tree, weights[address], seed * len(chosen) + number + 1)
-            now = _explained(question)
+            now = again(model, x)
             tick(1)
             name = address or str(model.name)
             # What the target does not depend on, no explanation of it need notice.
@@ -112,14 +113,6 @@ def randomisation(
         signs=any(bool((place.values < 0).any()) for place in first.places),
         without_effect=tuple(idle),
     )
-
-
-def _explained(question: Question) -> Attribution:
-    """Returns the attribution by the model as it is now."""
-    with warnings.catch_warnings():
-        # Of steps="auto", which need not reach its tolerance here.
-        warnings.simplefilter("ignore", UserWarning)
-        return question.again(question.model, question.x)
 
 
 def _chosen(tree: Any, weights: dict[str, Any], layers: Any) -> list[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -22,14 +23,15 @@ def layers_with_weights(tree: Tree) -> dict[str, list[WeightNode]]:
 
 
 @contextlib.contextmanager
-def put_back(nodes: Sequence[WeightNode]) -> Iterator[list[np.ndarray]]:
-    """Yields the values of some weights, and restores them to the bit."""
+def put_back(nodes: Sequence[WeightNode]) -> Iterator[Callable[[], None]]:
+    """Restores the values of some weights to the bit, also when called in between."""
     variables = [node.variable for node in nodes]
     kept = [_copy(variable) for variable in variables]
+    restore = functools.partial(_assign_all, variables, kept)
     try:
-        yield kept
+        yield restore
     finally:
-        _assign_all(variables, kept)
+        restore()
 
 
 def _assign_all(variables: Sequence[Any], values: Sequence[np.ndarray]) -> None:

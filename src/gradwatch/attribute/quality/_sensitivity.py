@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import keras
 import numpy as np
 
 from ..._errors import counted
 from .._checked import require_count, require_positive, require_seed
-from .._problem import Problem
 from .._progress import progress_bar
 from .._result import Attribution
-from .._tensors import is_float, to_numpy
-from ._question import Question, flat_values, question_of, require_finite
+from ._question import flat_values, problem_of, question_of, require_finite
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -92,17 +89,20 @@ def sensitivity_max(
     require_positive(radius, "radius")
     require_count(samples, "samples")
     require_seed(seed)
-    question = question_of(a, model, x)
+    a, again, x = question_of(a, model, x)
     random = np.random.default_rng(seed)
+
+    def noisy(values: np.ndarray) -> np.ndarray:
+        change = random.uniform(-radius, radius, values.shape)
+        return np.asarray(values + change, dtype=values.dtype)
+
     with progress_bar("sensitivity_max", samples, progress) as tick:
         # Not `a` itself, which may have been summed or resized since.
-        first = question.again(model, question.x)
-        own = flat_values(first)
+        own = flat_values(again(model, x))
         largest = np.zeros(len(own))
-        held = _held_values(question)
+        problem = problem_of(a, model, x, free="floats")
         for _ in range(samples):
-            batch = _moved(question, held, random, radius)
-            moved = question.again(model, batch)
+            moved = again(model, problem.moved([noisy(v) for v in problem.free.values]))
             require_finite(moved)
             change = np.linalg.norm(flat_values(moved) - own, axis=1)
             largest = np.maximum(largest, change)
@@ -110,33 +110,3 @@ def sensitivity_max(
     size = np.linalg.norm(own, axis=1)
     relative = largest / np.where(size == 0, 1.0, size)
     return Sensitivity(a.method, a.target, largest, relative, radius, samples)
-
-
-def _held_values(question: Question) -> Problem | None:
-    """Returns the problem at the layer, for a model whose inputs cannot move."""
-    flat = keras.tree.flatten(question.x)
-    if any(is_float(keras.ops.convert_to_tensor(t)) for t in flat if t is not None):
-        return None
-    return question.problem(None)
-
-
-def _moved(
-    question: Question,
-    held: Problem | None,
-    random: np.random.Generator,
-    radius: float,
-) -> Any:
-    def noisy(values: np.ndarray) -> np.ndarray:
-        change = random.uniform(-radius, radius, values.shape)
-        return np.asarray(values + change, dtype=values.dtype)
-
-    if held is not None:
-        return held.held([noisy(values) for values in held.at.values])
-
-    def leaf(tensor: Any) -> Any:
-        if tensor is None:
-            return None
-        tensor = keras.ops.convert_to_tensor(tensor)
-        return noisy(to_numpy(tensor)) if is_float(tensor) else tensor
-
-    return keras.tree.map_structure(leaf, question.x)

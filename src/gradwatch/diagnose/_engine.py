@@ -67,8 +67,7 @@ class RuleEngine:
         self._facts = facts
         self._history = History(facts)
         self._single = single
-        self._rules = [rule for rule in RULES if rule.single or not single]
-        self._streaks: list[dict[str, _Streak]] = [{} for _ in self._rules]
+        self._streaks: list[dict[str, _Streak]] = [{} for _ in RULES]
 
     @property
     def records(self) -> int:
@@ -83,7 +82,7 @@ class RuleEngine:
             step = self._history.append(record)
             if broken:  # after the first NaN all numbers are its consequence
                 return []
-            for rule, streaks in zip(self._rules, self._streaks, strict=True):
+            for rule, streaks in zip(RULES, self._streaks, strict=True):
                 if self._single and self._has("nonfinite"):
                     break  # one gradient: the NaN has made whatever else it shows
                 # Explained by another, it makes no finding; one that was made may end.
@@ -122,7 +121,7 @@ class RuleEngine:
             streak.since = streak.since if streak.count else step.step
             streak.last, streak.misses = step.step, 0
             streak.count += 1
-            if streak.count < (1 if sign.certain or self._single else rule.patience):
+            if streak.count < rule.patience and not self._single:
                 continue
             if streak.finding is not None:
                 yield from self._end(streak.finding, None)

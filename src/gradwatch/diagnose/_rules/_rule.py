@@ -29,7 +29,6 @@ class Sign:
         confidence: From 0 to 1; default: by how far the value is beyond its limit.
         healthy: What is healthy; default: the rule's.
         try_first: What to try first; default: the rule's.
-        certain: One step is enough.
     """
 
     measured: Measured
@@ -39,7 +38,6 @@ class Sign:
     confidence: float | None = None
     healthy: str | None = None
     try_first: str | None = None
-    certain: bool = False
 
 
 Look = Callable[[Snapshot], Iterator[Sign]]
@@ -58,7 +56,6 @@ class Rule:
         explained_by: Symptoms that bring this one about: where one of them was found,
             it is no finding of its own.
         patience: Number of recorded steps in a row that must show it.
-        single: One step alone can show it, without those before it.
         at_start: It is looked for at the first step only, and has no end.
     """
 
@@ -69,7 +66,6 @@ class Rule:
     excludes: tuple[str, ...] = ()
     explained_by: tuple[str, ...] = ()
     patience: int = PATIENCE
-    single: bool = False
     at_start: bool = False
 
 

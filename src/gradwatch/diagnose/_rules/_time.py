@@ -92,7 +92,6 @@ def growing(step: Snapshot) -> Iterator[Sign]:
     try_first="Use an LSTM or GRU with a forget bias of one, an orthogonal recurrent "
     "kernel, shorter sequences, or attention.",
     excludes=("converged",),
-    single=True,
 )
 def vanishing_time(step: Snapshot) -> Iterator[Sign]:
     """A few time steps of a sequence hold the gradient alone."""
@@ -116,7 +115,6 @@ def vanishing_time(step: Snapshot) -> Iterator[Sign]:
     try_first="Clip with `global_clipnorm=1.0`, use an orthogonal recurrent kernel, an "
     "LSTM or GRU, or shorter sequences.",
     excludes=("converged",),
-    single=True,
 )
 def exploding_time(step: Snapshot) -> Iterator[Sign]:
     """Gradients grow on their way back through a sequence."""
@@ -167,6 +165,24 @@ def noise(step: Snapshot) -> Iterator[Sign]:
 
 @rule(
     "stuck-loss",
+    healthy="once",
+    try_first="Give the last layer no activation, or the loss `from_logits=False`.",
+    excludes=("frozen", "clipped"),
+    explained_by=tuple(SYMPTOMS),
+    patience=1,
+)
+def softmax_twice(step: Snapshot) -> Iterator[Sign]:
+    """The model ends in a softmax, and the loss applies another one."""
+    if step.parameters.softmax_twice:
+        yield Sign(
+            Measured("softmax_count", 2.0, high=1.0),
+            {"softmax": "twice, in the model and in the loss"},
+            confidence=0.9,
+        )
+
+
+@rule(
+    "stuck-loss",
     healthy="the loss falls by more than its scatter",
     try_first="Look at the data, not at the gradients: are labels in the order of the "
     "inputs, are inputs scaled, does the last activation fit the loss (no softmax "
@@ -178,17 +194,6 @@ def noise(step: Snapshot) -> Iterator[Sign]:
 def stuck_loss(step: Snapshot) -> Iterator[Sign]:
     """The loss stays where it was, and nothing is wrong with the gradients."""
     loss, parameters = step.history.loss, step.parameters
-    if parameters.softmax_twice:
-        yield Sign(
-            Measured("softmax_count", 2.0, high=1.0),
-            {"softmax": "twice, in the model and in the loss"},
-            key="softmax",
-            confidence=0.9,
-            healthy="once",
-            try_first="Give the last layer no activation, or the loss "
-            "`from_logits=False`.",
-            certain=True,
-        )
     # One that was trained before may have nothing left to learn.
     if step.age < _LONG or not loss.idle or not parameters.starts_untrained:
         return

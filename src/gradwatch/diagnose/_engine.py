@@ -69,11 +69,6 @@ class RuleEngine:
         self._single = single
         self._streaks: list[dict[str, _Streak]] = [{} for _ in RULES]
 
-    @property
-    def records(self) -> int:
-        """Number of records so far."""
-        return self._history.count
-
     def read(self, record: Record) -> list[Finding]:
         """Returns the findings that this step confirms, ends, or shows again."""
         changed: list[int] = []
@@ -95,7 +90,7 @@ class RuleEngine:
     def read_notes(self, notes: Mapping[str, Any], step: int) -> list[Finding]:
         """Returns what the notes at the end of a training confirm."""
         new = list(_idle_rows(notes.get("rows", {}), step))
-        if not self.records:  # a model that is frozen altogether has no record
+        if not self._history.count:  # a model that is frozen altogether has no record
             rows, layout = blank((0, len(COLUMNS))), Layout((), (), ())
             record = Record(step, layout, rows, None, {})
             snapshot = History(self._facts).append(record)

@@ -74,6 +74,22 @@ def rule(symptom: str, **options: Any) -> Callable[[Look], Rule]:
     return lambda look: Rule(symptom, look, **options)
 
 
+def signs_beyond(
+    quantity: str,
+    label: str,
+    numbers: Mapping[str, float],
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+) -> Iterator[Sign]:
+    """Yields a sign for each address whose number is beyond one of the limits."""
+    limits = [limit if math.isfinite(limit) else None for limit in (low, high)]
+    for address, number in numbers.items():
+        if number < low or high < number < math.inf:
+            measured = Measured(quantity, number, *limits)
+            yield Sign(measured, label, (address,), key=address)
+
+
 def confidence(measured: Measured) -> float:
     """Returns how sure a rule is, by the decades between a value and its limit."""
     value, beyond = measured.value or 0.0, -math.inf

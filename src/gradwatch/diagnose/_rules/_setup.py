@@ -9,7 +9,7 @@ import numpy as np
 
 from .._measured import Measured
 from ._quantities import slopes, weight_spreads
-from ._rule import Sign, rule
+from ._rule import Sign, rule, signs_beyond
 from ._snapshot import Snapshot, median
 
 _LOW, _HIGH = 0.05, 3.0
@@ -105,11 +105,6 @@ def not_frozen(step: Snapshot) -> Iterator[Sign]:
 )
 def saturated(step: Snapshot) -> Iterator[Sign]:
     """Activations sit where their function is flat."""
-    for name, slope in slopes(step).items():
-        if slope < _FLAT:
-            yield Sign(
-                Measured("slope", max(slope, 0.0), low=_FLAT),
-                "mean slope over the steepest",
-                (name,),
-                key=name,
-            )
+    # Rounding makes a slope of nothing negative.
+    shares = {name: max(slope, 0.0) for name, slope in slopes(step).items()}
+    yield from signs_beyond("slope", "mean slope over the steepest", shares, low=_FLAT)

@@ -10,7 +10,7 @@ import numpy as np
 from .._measured import Measured
 from .._symptoms import SYMPTOMS
 from . import _quantities as quantities
-from ._rule import Sign, rule
+from ._rule import Sign, rule, signs_beyond
 from ._snapshot import Snapshot
 
 _FADED = 1e-3
@@ -97,16 +97,11 @@ def vanishing_time(step: Snapshot) -> Iterator[Sign]:
     """A few time steps of a sequence hold the gradient alone."""
     if step.history.loss.learnt:  # it has found what it needs of the past
         return
-    growth = quantities.sequence_growth(step)
-    for name, share in quantities.sequence_shares(step).items():
-        # Where gradients grow on their way back, a few hold them as well.
-        if share < _PART and not growth[name] > _THROUGH:
-            yield Sign(
-                Measured("sequence_share", share, low=_PART),
-                "share of elements that hold the gradient",
-                (name,),
-                key=name,
-            )
+    growth, shares = quantities.sequence_growth(step), quantities.sequence_shares(step)
+    # Where gradients grow on their way back, a few hold them as well.
+    shares = {name: n for name, n in shares.items() if not growth[name] > _THROUGH}
+    label = "share of elements that hold the gradient"
+    yield from signs_beyond("sequence_share", label, shares, low=_PART)
 
 
 @rule(
@@ -118,14 +113,9 @@ def vanishing_time(step: Snapshot) -> Iterator[Sign]:
 )
 def exploding_time(step: Snapshot) -> Iterator[Sign]:
     """Gradients grow on their way back through a sequence."""
-    for name, grown in quantities.sequence_growth(step).items():
-        if _BLOWN_UP < grown < math.inf:
-            yield Sign(
-                Measured("sequence_growth", grown, high=_BLOWN_UP),
-                "gradient before the layer over that after it",
-                (name,),
-                key=f"time {name}",
-            )
+    growth = quantities.sequence_growth(step)
+    label = "gradient before the layer over that after it"
+    yield from signs_beyond("sequence_growth", label, growth, high=_BLOWN_UP)
 
 
 @rule(

@@ -11,6 +11,7 @@ from ._entries import dense as dense
 from ._entries import entries as entries
 from ._expected import fixed_batch as fixed_batch
 from ._guard import seeds_of as seeds_of
+from ._guard import specifications as specifications
 from ._guard import untouched as untouched
 from ._layer_notes import note_layer as note_layer
 from ._options import PassOptions as PassOptions

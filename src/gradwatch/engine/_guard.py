@@ -93,10 +93,10 @@ def ensure_built(model: Any, x: Any, mode: bool) -> None:
 
 
 def specifications(structure: Any) -> Any:
-    """Returns a structure of tensors as symbolic tensors."""
+    """Returns a structure of tensors as symbolic ones; None for what is no tensor."""
 
     def symbolic(tensor: Any) -> Any:
-        if tensor is None:
+        if not keras.ops.is_tensor(tensor):
             return None
         dtype = keras.backend.standardize_dtype(tensor.dtype)
         # With a name, so that no counter of automatic names advances.

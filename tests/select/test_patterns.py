@@ -200,11 +200,11 @@ def test_an_exact_address_wins_over_everything_else_it_could_mean():
 
 
 def test_a_suffix_names_a_call_and_a_place():
-    """`conv@2` is the second call, `conv[1][x]` one tensor of what it gives."""
+    """`conv@2` is the second call, `conv[1][x]` one tensor of each; 0 is any call."""
     tree = walk(towers())
     for text, call, path in [
         ("head@2", 2, ""),
-        ("head[1]", None, "[1]"),
+        ("head[1]", 0, "[1]"),
         ("head@3[1][x]", 3, "[1][x]"),
         ("left/conv@1", 1, ""),
         ("**/conv@2", 2, ""),

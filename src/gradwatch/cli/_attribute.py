@@ -106,9 +106,9 @@ def command(  # noqa: PLR0913 - a method's arguments, and where its result goes
     options = {"layer": layer, "steps": _number(steps), "baseline": _number(baseline)}
     given = {name: value for name, value in options.items() if value is not None}
     _require_options(method, function, given)
-    batch = batch_for(loaded, data, arrays)
+    x, _, _ = batch_for(loaded, data, arrays)
     with one_sentence(ctx, "Running the model"):
-        result = function(loaded, batch.x, as_target(target), **given)
+        result = function(loaded, x, as_target(target), **given)
     if output is not None:
         result.save(output)
         click.echo(f"Wrote {output}.", err=True)
@@ -160,13 +160,6 @@ def _simple(value: Any) -> Any:
     return value if isinstance(value, bool | int | float | str | None) else str(value)
 
 
-def _word(value: Any) -> str:
-    from ..show import number
-
-    value = _simple(value)
-    return number(value, 3) if isinstance(value, float) else str(value)
-
-
 def _listed(array: Any) -> Any:
     return None if array is None else np.asarray(array, "float64").tolist()
 
@@ -198,6 +191,10 @@ def _table(attribution: Any) -> str:
     more = len(attribution) - _SHOWN
     footer = [f"and {counted(more, 'more example')}: -o keeps all."] if more > 0 else []
     if attribution.settings:
-        words = ", ".join(f"{n} {_word(v)}" for n, v in attribution.settings.items())
-        footer.append(f"With {words}.")
+        settings = {name: _simple(v) for name, v in attribution.settings.items()}
+        words = [
+            f"{name} {number(v, 3) if isinstance(v, float) else v}"
+            for name, v in settings.items()
+        ]
+        footer.append(f"With {', '.join(words)}.")
     return plain_table(columns, records, title=title, footer=footer)

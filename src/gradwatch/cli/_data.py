@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -16,21 +15,6 @@ from ._common import options
 
 _LABELS = "y:"
 _RESERVED = ("y", "sample_weight")
-
-
-@dataclass(frozen=True)
-class LoadedBatch:
-    """A batch of examples.
-
-    Attributes:
-        x: The inputs, in the structure that the model takes.
-        y: The labels, or None.
-        sample_weight: One number for each example, or None.
-    """
-
-    x: Any
-    y: Any = None
-    sample_weight: Any = None
 
 
 data_options = options(
@@ -69,20 +53,23 @@ def read(path: str, rows: int | None = None) -> dict[str, np.ndarray]:
     return {name: array[:rows] for name, array in arrays.items()}
 
 
-def batch_for(model: Any, path: str, arrays: Mapping[str, np.ndarray]) -> LoadedBatch:
+def batch_for(
+    model: Any, path: str, arrays: Mapping[str, np.ndarray]
+) -> tuple[Any, Any, Any]:
     """Returns the batch in the structure that the model takes.
+
+    Returns:
+        The inputs, the labels, and a weight for each example; None for what the file
+        does not hold.
 
     Raises:
         GradwatchError: If it does not fit the model.
     """
-    labels = {n.removeprefix(_LABELS): a for n, a in arrays.items() if _is_label(n)}
-    own = {n: a for n, a in arrays.items() if n not in _RESERVED and not _is_label(n)}
-    y = arrays.get("y", labels or None)
-    return LoadedBatch(_inputs(path, own, model), y, arrays.get("sample_weight"))
-
-
-def _is_label(name: str) -> bool:
-    return name.startswith(_LABELS)
+    own = {name: array for name, array in arrays.items() if name not in _RESERVED}
+    labels = {name: own.pop(name) for name in [*own] if name.startswith(_LABELS)}
+    by_output = {name.removeprefix(_LABELS): a for name, a in labels.items()}
+    y = arrays.get("y", by_output or None)
+    return _inputs(path, own, model), y, arrays.get("sample_weight")
 
 
 def _arrays(path: str) -> dict[str, np.ndarray]:
@@ -125,14 +112,12 @@ def _inputs(path: str, own: Mapping[str, np.ndarray], model: Any) -> Any:
 
     tensors = keras.tree.flatten(expected)
     takes = {tensor.name: tuple(tensor.shape) for tensor in tensors}
-    if len(takes) == 1 and set(own) == {"x"}:
-        own = {next(iter(takes)): own["x"]}
-        shown = "x"
-    else:
-        shown = ""
-        _require_names(path, own, takes)
+    alone = len(takes) == 1 and set(own) == {"x"}
+    if alone:
+        own = dict.fromkeys(takes, own["x"])
+    _require_names(path, own, takes)
     for name, shape in takes.items():
-        _require_shape(path, shown or name, own[name], shape)
+        _require_shape(path, "x" if alone else name, own[name], shape)
     return keras.tree.map_structure(lambda tensor: own[tensor.name], expected)
 
 

@@ -57,16 +57,16 @@ def command(  # noqa: PLR0913 - what is asked of one batch of one model
     loaded = load(ctx, model, **how)
     from ..inspect import gradients
 
-    batch = batch_for(loaded, data, arrays)
-    differentiated = as_target(target, batch.sample_weight)
-    _require_labels(loaded, differentiated, batch.y, data)
+    x, y, sample_weight = batch_for(loaded, data, arrays)
+    differentiated = as_target(target, sample_weight)
+    _require_labels(loaded, differentiated, y, data)
     selected = as_wrt(wrt)
     with one_sentence(ctx, "Running the model"):
         result = gradients(
             loaded,
-            batch.x,
+            x,
             # A file of x and y is for every target, also for one without labels.
-            batch.y if target in (None, "loss") else None,
+            y if target in (None, "loss") else None,
             target=differentiated,
             wrt=selected,
             training=training,

@@ -9,7 +9,7 @@ from typing import Any
 
 from .._errors import GradwatchError, counted
 from ..run import KINDS, Layout, Record, Run, open_run
-from ..summarise import COLUMNS, blank
+from ..summarise import COLUMNS, Row, blank
 from ._engine import RuleEngine
 from ._finding import Finding
 from ._measured import Measured
@@ -31,9 +31,8 @@ class UnhealthyError(AssertionError):
 
     def __init__(self, findings: tuple[Finding, ...]) -> None:
         self.findings = findings
-        lines = [str(finding) for finding in findings]
         head = f"{counted(len(findings), 'finding')}:"
-        super().__init__("\n\n".join([head, *lines]))
+        super().__init__("\n\n".join([head, *map(str, findings)]))
 
 
 def diagnose(what: Any) -> tuple[Finding, ...]:
@@ -189,11 +188,9 @@ def _of_gradients(gradients: Any) -> tuple[Finding, ...]:
         tuple(row.size for row in ruled),
     )
     rows = blank((len(ruled), len(COLUMNS)))
+    measured = [name for name in COLUMNS if hasattr(Row, name)]
     for at, row in enumerate(ruled):
-        for column, name in enumerate(COLUMNS):
-            number = getattr(row, name, None)
-            if number is not None:
-                rows[at, column] = number
+        rows[at, : len(measured)] = [getattr(row, name) for name in measured]
     frozen = {name for name, why in gradients.missing.items() if why.cause == "frozen"}
     facts = {
         "weights": {
@@ -214,22 +211,21 @@ def _of_gradients(gradients: Any) -> tuple[Finding, ...]:
 
 def _nonfinite_anywhere(rows: list[Any]) -> tuple[Finding, ...]:
     """Finds what the rules do not look at: gradients of activations and inputs."""
-    kinds = ("nan", "posinf", "neginf")
-    counts = {row.name: sum(int(getattr(row, kind)) for kind in kinds) for row in rows}
-    bad = {name: count for name, count in counts.items() if count}
+    bad = {row.name: row.nonfinite for row in rows if row.nonfinite}
     if not bad:
         return ()
+    count = sum(bad.values())
     return (
         Finding(
             nonfinite.symptom,
             addresses=tuple(bad),
             evidence={
-                COUNTS[0]: sum(bad.values()),
+                COUNTS[0]: count,
                 "places concerned": f"{len(bad)} of {len(rows)}",
             },
             healthy=nonfinite.healthy,
             confidence=0.99,
             try_first=nonfinite.try_first,
-            measured=Measured("nonfinite_gradients", sum(bad.values()), high=0.0),
+            measured=Measured("nonfinite_gradients", count, high=0.0),
         ),
     )

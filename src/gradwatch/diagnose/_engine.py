@@ -67,13 +67,7 @@ class RuleEngine:
         self._facts = facts
         self._history = History(facts)
         self._single = single
-        self._rules = [rule for rule in RULES if rule.single or not single]
-        self._streaks: list[dict[str, _Streak]] = [{} for _ in self._rules]
-
-    @property
-    def records(self) -> int:
-        """Number of records so far."""
-        return self._history.count
+        self._streaks: list[dict[str, _Streak]] = [{} for _ in RULES]
 
     def read(self, record: Record) -> list[Finding]:
         """Returns the findings that this step confirms, ends, or shows again."""
@@ -83,7 +77,7 @@ class RuleEngine:
             step = self._history.append(record)
             if broken:  # after the first NaN all numbers are its consequence
                 return []
-            for rule, streaks in zip(self._rules, self._streaks, strict=True):
+            for rule, streaks in zip(RULES, self._streaks, strict=True):
                 if self._single and self._has("nonfinite"):
                     break  # one gradient: the NaN has made whatever else it shows
                 # Explained by another, it makes no finding; one that was made may end.
@@ -96,7 +90,7 @@ class RuleEngine:
     def read_notes(self, notes: Mapping[str, Any], step: int) -> list[Finding]:
         """Returns what the notes at the end of a training confirm."""
         new = list(_idle_rows(notes.get("rows", {}), step))
-        if not self.records:  # a model that is frozen altogether has no record
+        if not self._history.count:  # a model that is frozen altogether has no record
             rows, layout = blank((0, len(COLUMNS))), Layout((), (), ())
             record = Record(step, layout, rows, None, {})
             snapshot = History(self._facts).append(record)
@@ -122,7 +116,7 @@ class RuleEngine:
             streak.since = streak.since if streak.count else step.step
             streak.last, streak.misses = step.step, 0
             streak.count += 1
-            if streak.count < (1 if sign.certain or self._single else rule.patience):
+            if streak.count < rule.patience and not self._single:
                 continue
             if streak.finding is not None:
                 yield from self._end(streak.finding, None)

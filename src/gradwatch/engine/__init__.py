@@ -1,5 +1,6 @@
 """The engine: model and selection in, gradients out; the model stays as it was."""
 
+from ..select import Leaf as Leaf
 from ._convert import array_of as array_of
 from ._engine import Captured as Captured
 from ._engine import Engine as Engine
@@ -10,9 +11,9 @@ from ._entries import dense as dense
 from ._entries import entries as entries
 from ._expected import fixed_batch as fixed_batch
 from ._guard import seeds_of as seeds_of
+from ._guard import specifications as specifications
 from ._guard import untouched as untouched
 from ._layer_notes import note_layer as note_layer
-from ._leaf import Leaf as Leaf
 from ._options import PassOptions as PassOptions
 from ._program import input_names as input_names
 from ._reasons import Reason as Reason

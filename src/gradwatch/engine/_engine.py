@@ -15,14 +15,13 @@ import keras
 from .._errors import GradwatchError, renamed
 from .._keras import all_layers, compiled_loss, compute_output_spec
 from ..backends import Passed, Runner, current
-from ..select import NOTHING, Tree, Wrt, require_model, resolve, selectors, walk
+from ..select import NOTHING, Leaf, Tree, Wrt, require_model, resolve, selectors, walk
 from ..targets import Loss, Target, prepared_loss
 from ._batch import Batch, make_batch
 from ._entries import Entry, absent, entries
 from ._expected import require_loss
 from ._guard import ensure_built, specifications, untouched
 from ._layer_notes import address_in_traceback, note_layer
-from ._leaf import Leaf
 from ._options import PLAIN, PassOptions
 from ._program import ForwardPass
 from ._reasons import Reason, from_verdict
@@ -118,7 +117,8 @@ class Engine:
             given: The activations that the options of this engine declare as given.
         """
         batch = self.ready(model, x, y, target, given)
-        key = (_variables(model), target.key(), batch.signature, self._mode(target))
+        variables = tuple((id(v), v.trainable) for v in model.variables)
+        key = (variables, target.key(), batch.signature, self._mode(target))
         with _tracing:
             prepared = self._prepared.get(key)
             if prepared is None or prepared.parts != _parts(model):
@@ -176,7 +176,7 @@ class Engine:
                 passed = self._execute(runner, model, batch, target)
         prepared = _Prepared(
             runner,
-            absent(program.selection, tree, runner.facts),
+            list(absent(program.selection, tree, runner.facts)),
             current().raw_state(layers),
             {name: node.variable for name, node in tree.weights.items()},
             _parts(model),
@@ -255,11 +255,6 @@ def engine_for(
     require_model(model)
     key = (fresh.wrt, training, compiled, options)
     return _engines.setdefault(model, {}).setdefault(key, fresh)
-
-
-def _variables(model: Any) -> Hashable:
-    """Returns a key of the weights of a model, and of which are frozen."""
-    return tuple((id(v), v.trainable) for v in model.variables)
 
 
 def _parts(model: Any) -> list[weakref.ref[Any] | None]:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..backends import Sparse, current
-from ..select import Selection, Tap, Tree
-from ._leaf import Leaf
+from ..select import Leaf, Selection, Tree, WeightNode
 from ._reasons import Reason, frozen, hidden, loop_around, not_called, of_dtype
 from ._session import Facts
 
@@ -68,41 +67,24 @@ def entries(
     return list(named.values())
 
 
-def absent(selection: Selection, tree: Tree, facts: Facts) -> list[Entry]:
-    """Names the leaves that were never reached: frozen weights, layers not called."""
-    return [
-        *(
-            _weight_entry(selection.frozen, name, name, frozen(name))
-            for name in selection.frozen
-        ),
-        *_uncounted(selection, tree, facts),
-        *_untapped(selection, tree, facts),
-    ]
+def absent(selection: Selection, tree: Tree, facts: Facts) -> Iterator[Entry]:
+    """Yields the leaves that were never reached.
 
-
-def _uncounted(selection: Selection, tree: Tree, facts: Facts) -> Iterator[Entry]:
-    """Yields the weights requested per call of which no call was seen."""
+    Frozen weights; weights requested per call of which no call was seen; and taps that
+    met no tensor.
+    """
+    for name, node in selection.frozen.items():
+        yield _weight_entry(name, node, frozen(name))
     seen = {leaf.address for leaf in facts.specs if leaf.kind == "weight" and leaf.call}
     for address in selection.per_call:
-        layer = selection.weights[address].layer
+        node = selection.weights[address]
+        layer = node.layer
         if address in seen or not layer:
             continue
         in_loop = layer in facts.hidden or loop_around(layer, tree) in facts.loops
         reason = hidden(layer, tree) if in_loop else not_called(layer)
         name = Leaf("weight", address, call=1).name({})
-        yield _weight_entry(selection.weights, name, address, reason)
-
-
-def _weight_entry(
-    weights: Mapping[str, Any], name: str, address: str, reason: Reason
-) -> Entry:
-    variable = weights[address].variable
-    shape, leaf = tuple(variable.shape), Leaf("weight", address)
-    return Entry(name, leaf, shape, variable.dtype, reason=reason)
-
-
-def _untapped(selection: Selection, tree: Tree, facts: Facts) -> Iterator[Entry]:
-    """Yields the taps that met no tensor."""
+        yield _weight_entry(name, node, reason)
     reached = {(leaf.address, leaf.at) for leaf in facts.specs}
     for tap in selection.taps:
         address = tap.address
@@ -116,13 +98,13 @@ def _untapped(selection: Selection, tree: Tree, facts: Facts) -> Iterator[Entry]
         else:
             text = f"The layer {address!r} was called, but no tensor is its {tap.at}."
             reason = Reason("integer", text, address)
-        name = _tap_name(tap)
+        name = tap.name({address: 2} if tap.call else {})
         yield Entry(name, Leaf("activation", name), reason=reason)
 
 
-def _tap_name(tap: Tap) -> str:
-    leaf = Leaf("activation", tap.address, tap.at, tap.call or 0, tap.path)
-    return leaf.name({tap.address: 2} if tap.call else {})
+def _weight_entry(name: str, node: WeightNode, reason: Reason) -> Entry:
+    shape, dtype = tuple(node.variable.shape), node.variable.dtype
+    return Entry(name, Leaf("weight", node.address), shape, dtype, reason=reason)
 
 
 def _depth(leaf: Leaf, depth: dict[str, int]) -> int:

@@ -79,20 +79,24 @@ def ensure_built(model: Any, x: Any, mode: bool) -> None:
     """
     if is_built(model):
         return
-    specs = specifications(x)
     try:
-        compute_output_spec(model, specs, training=mode)
+        compute_output_spec(model, specifications(x), training=mode)
     except Exception:  # noqa: BLE001 - `call` may raise anything on symbolic tensors
         # Data-dependent Python in `call` needs numbers.
-        with untouched_seeds(model):
+        seeds = seeds_of(model)
+        before = [keras.ops.convert_to_numpy(seed.value) for seed in seeds]
+        try:
             model(x, **mode_arguments(model, mode))
+        finally:
+            for seed, value in zip(seeds, before, strict=True):
+                seed.assign(value)
 
 
 def specifications(structure: Any) -> Any:
-    """Returns a structure of tensors as symbolic tensors."""
+    """Returns a structure of tensors as symbolic ones; None for what is no tensor."""
 
     def symbolic(tensor: Any) -> Any:
-        if tensor is None:
+        if not keras.ops.is_tensor(tensor):
             return None
         dtype = keras.backend.standardize_dtype(tensor.dtype)
         # With a name, so that no counter of automatic names advances.
@@ -104,15 +108,3 @@ def specifications(structure: Any) -> Any:
 def seeds_of(model: Any) -> list[Any]:
     """Returns the variables that hold the random seeds of a model's layers."""
     return [seed for layer in all_layers(model) for seed in seed_variables(layer)]
-
-
-@contextlib.contextmanager
-def untouched_seeds(model: Any) -> Iterator[None]:
-    """Restores the random seeds of a model's layers."""
-    seeds = seeds_of(model)
-    before = [keras.ops.convert_to_numpy(seed.value) for seed in seeds]
-    try:
-        yield
-    finally:
-        for seed, value in zip(seeds, before, strict=True):
-            seed.assign(value)

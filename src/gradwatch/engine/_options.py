@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ._leaf import Leaf
+from ..select import Leaf
 
 
 @dataclass(frozen=True, slots=True)

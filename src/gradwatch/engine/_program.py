@@ -11,10 +11,9 @@ import keras
 from .._errors import AddressError, arg, counted
 from .._keras import mode_arguments
 from ..backends import Outcome, Recorder, Tensor, current
-from ..select import NOTHING, Selection, Tree, matching_inputs
+from ..select import NOTHING, Leaf, Selection, Tree, matching_inputs, path_text
 from ..targets import Setting, Target, named_outputs
 from ._batch import Batch
-from ._leaf import Leaf, path_text
 from ._options import PLAIN, PassOptions
 from ._reasons import TARGET
 from ._rules import ruled
@@ -90,7 +89,7 @@ class ForwardPass:
         self._mark_weights(recorder, scope)
         x = self._mark_inputs(recorder, parts["x"])
         model: Any = self.tree.model
-        with scope, session.open(), ruled(self.options.rule) as rule:
+        with scope, session.open(), ruled(self.options.rule, self.facts):
             outputs = model(x, **mode_arguments(model, self.training))
             named = named_outputs(model, outputs)
             self.target.check({n: tuple(t.shape) for n, t in named.items()})
@@ -107,7 +106,6 @@ class ForwardPass:
             with recorder.place(TARGET):
                 value, extras = self._value(setting, named)
         self.unlisted = scope.unlisted
-        self.facts.ruled = rule.times
         self._check_taps()
         return Outcome(value, parts["scale"], named, self.facts, extras)
 
@@ -169,19 +167,15 @@ class ForwardPass:
         """Rejects a call of a layer, or a tensor of its output, that does not exist."""
         for tap in self.selection.taps:
             times = self.facts.calls[tap.address]
-            if tap.call is not None and times and tap.call > times:
+            if times and tap.call > times:
                 raise AddressError(
                     f"{arg('wrt')} must name a call that happens. Received: "
                     f"'{tap.address}@{tap.call}'; {tap.address!r} is called "
                     f"{counted(times, 'time')} in this pass."
                 )
-            position = (tap.address, tap.at, tap.path)
-            if (
-                tap.path
-                and times
-                and position
-                not in {(leaf.address, leaf.at, leaf.path) for leaf in self.facts.specs}
-            ):
+            tensors = {(leaf.address, leaf.at, leaf.path) for leaf in self.facts.specs}
+            exists = (tap.address, tap.at, tap.path) in tensors
+            if tap.path and times and not exists:
                 raise AddressError(
                     f"{arg('wrt')} must name a tensor that {tap.address!r} gives. "
                     f"Received: '{tap.address}{tap.path}'. "

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import keras
 
 from ..backends import Cut, Verdict
-from ..select import Tree
-from ._leaf import Leaf
+from ..select import Leaf, Tree
 from ._session import Facts
 
 

@@ -20,6 +20,7 @@ from keras import ops
 from .._keras import operation_modules
 from .._shadow import Shadows
 from ..backends import Tensor, current
+from ._session import Facts
 
 Function = Callable[[Tensor], Tensor]
 
@@ -111,54 +112,43 @@ RULES: dict[str, dict[str, Callable[[Function, Tensor], Tensor]]] = {
 }
 
 
-_active: ContextVar[ActiveRule | None] = ContextVar("gradwatch_rule", default=None)
-"""The rule of the innermost pass in this context."""
+_active: ContextVar[Facts | None] = ContextVar("gradwatch_rule", default=None)
+"""The facts of the innermost pass in this context; None inside a replaced function."""
 
 
-class ActiveRule:
-    """A backward rule in use, and the number of times that it was applied."""
-
-    def __init__(self) -> None:
-        self.times = 0
-
-    def around(
-        self,
-        rule: Callable[[Function, Tensor], Tensor],
-        function: Callable[..., Tensor],
-        x: Any,
-        *args: Any,
-        **kwargs: Any,
-    ) -> Any:
-        """Calls a function of Keras with another backward rule."""
-        if _active.get() is not self or not _is_number(x):
-            return function(x, *args, **kwargs)
-        # Keras implements some of these functions by calling others of them.
-        token = _active.set(None)
-        try:
-            self.times += 1
-            return rule(lambda t: function(t, *args, **kwargs), x)
-        finally:
-            _active.reset(token)
+def _around(
+    rule: Callable[[Function, Tensor], Tensor],
+    facts: Facts,
+    function: Callable[..., Tensor],
+    x: Any,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    """Calls a function of Keras with another backward rule, and counts it."""
+    is_tensor = keras.ops.is_tensor(x) and not isinstance(x, keras.KerasTensor)
+    is_float = is_tensor and "float" in keras.backend.standardize_dtype(x.dtype)
+    if _active.get() is not facts or not is_float:
+        return function(x, *args, **kwargs)
+    # Keras implements some of these functions by calling others of them.
+    token = _active.set(None)
+    try:
+        facts.ruled += 1
+        return rule(lambda t: function(t, *args, **kwargs), x)
+    finally:
+        _active.reset(token)
 
 
 @contextlib.contextmanager
-def ruled(name: str | None) -> Iterator[ActiveRule]:
+def ruled(name: str | None, facts: Facts) -> Iterator[None]:
     """Applies a backward rule to the nonlinearities that are called in the block."""
-    active = ActiveRule()
-    token = _active.set(active)
+    token = _active.set(facts)
     try:
         with Shadows() as shadows:
             for module in operation_modules():
                 for function, rule in RULES.get(name or "", {}).items():
                     if hasattr(module, function):
-                        around = functools.partial(active.around, rule)
+                        around = functools.partial(_around, rule, facts)
                         shadows.put(module, function, around)
-            yield active
+            yield
     finally:
         _active.reset(token)
-
-
-def _is_number(x: Any) -> bool:
-    if not keras.ops.is_tensor(x) or isinstance(x, keras.KerasTensor):
-        return False
-    return "float" in keras.backend.standardize_dtype(x.dtype)

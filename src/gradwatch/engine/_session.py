@@ -22,8 +22,7 @@ import keras
 from .._keras import call_signature, get_keras_mask, get_stateless_scope, set_keras_mask
 from .._shadow import Shadows
 from ..backends import Recorder, Tensor, current
-from ..select import NOTHING, LayerNode, Selection, Tap, Tree
-from ._leaf import Leaf, path_text
+from ..select import NOTHING, LayerNode, Leaf, Selection, Tree, path_text
 
 _open: ContextVar[tuple[Session, ...]] = ContextVar("gradwatch_sessions", default=())
 """The sessions open in this context, outermost first."""
@@ -125,7 +124,9 @@ class Session:
         address = node.address
         # Symbolic calls infer shapes; `quantized_call` may fall back on `call`.
         nested = self._depth[address] > 0
-        if self not in _open.get() or nested or _symbolic((args, kwargs)):
+        tensors = keras.tree.flatten((args, kwargs))
+        symbolic = any(isinstance(tensor, keras.KerasTensor) for tensor in tensors)
+        if self not in _open.get() or nested or symbolic:
             return call(*args, **kwargs)
         number = self._count(node.layer, address)
         probe = int(number == 0)
@@ -151,10 +152,13 @@ class Session:
         if self._probing:
             return 0
         parent = self.tree.layers[address].parent
-        owner = self.tree.layers[parent].layer if parent else self.tree.model
+        owner: Any = self.tree.layers[parent].layer if parent else self.tree.model
         if isinstance(owner, keras.layers.StackedRNNCells) and not self._depth[parent]:
             return 0  # Keras first calls each stacked cell to learn its output shape.
-        if address not in self._probed and _probes_its_cell(owner, layer):
+        # Where loops are compiled, an RNN first calls its cell to learn shapes.
+        is_cell = isinstance(owner, keras.layers.RNN) and owner.cell is layer
+        probes = is_cell and not owner.unroll and current().PROBES_RNN_CELLS
+        if probes and address not in self._probed:
             self._probed.add(address)
             return 0
         self.facts.calls[address] += 1
@@ -194,7 +198,7 @@ class Session:
         taps = self._taps.get((address, at), [])
         reads = self._reads.get((address, at), [])
         calls = {tap.call for tap in (*taps, *reads)}
-        if not number or not calls & {None, number}:
+        if not number or not calls & {0, number}:
             return value
         flat = keras.tree.flatten_with_path(value)
         marked = []
@@ -262,24 +266,18 @@ class Session:
             scope.state_mapping.update(before)
 
 
-def _by_position(selection: Selection) -> dict[tuple[str, str], list[Tap]]:
+def _by_position(selection: Selection) -> dict[tuple[str, str], list[Leaf]]:
     """Returns the taps of each layer's input and output."""
-    taps: dict[tuple[str, str], list[Tap]] = {}
+    taps: dict[tuple[str, str], list[Leaf]] = {}
     for tap in selection.taps:
         taps.setdefault((tap.address, tap.at), []).append(tap)
     return taps
 
 
-def _means(taps: list[Tap], leaf: Leaf) -> bool:
+def _means(taps: list[Leaf], leaf: Leaf) -> bool:
     """Returns whether one of the taps selects this call and this tensor."""
     return any(
-        tap.call in (None, leaf.call) and tap.path in ("", leaf.path) for tap in taps
-    )
-
-
-def _symbolic(structure: Any) -> bool:
-    return any(
-        isinstance(leaf, keras.KerasTensor) for leaf in keras.tree.flatten(structure)
+        tap.call in (0, leaf.call) and tap.path in ("", leaf.path) for tap in taps
     )
 
 
@@ -296,9 +294,3 @@ def _named_arguments(layer: Any, args: Any, kwargs: Any) -> dict[str, Any]:
     ]
     names += [f"arg{i}" for i in range(len(names), len(args))]
     return {**dict(zip(names, args, strict=False)), **kwargs}
-
-
-def _probes_its_cell(owner: Any, layer: Any) -> bool:
-    """Returns whether an RNN calls this cell once more, only to learn shapes."""
-    is_cell = isinstance(owner, keras.layers.RNN) and owner.cell is layer
-    return is_cell and not owner.unroll and current().PROBES_RNN_CELLS

@@ -116,10 +116,8 @@ class Gradients(Mapping[str, Any]):
         """Returns the names with this last part; whole weights before their shares."""
         ends = [n for n in self._entries if n.endswith("/" + name)]
         leaves = {n: self._entries[n].leaf for n in ends}
-        shares = {
-            n for n, leaf in leaves.items() if leaf.kind == "weight" and leaf.call
-        }
-        return [n for n in ends if n not in shares] or ends
+        whole = [n for n in ends if leaves[n].kind != "weight" or not leaves[n].call]
+        return whole or ends
 
     def _calls(self, name: str) -> list[str]:
         """Returns the names of the calls of a layer: `conv@1`, `conv@2` for `conv`."""
@@ -127,17 +125,13 @@ class Gradients(Mapping[str, Any]):
 
     def _parts(self, name: str) -> list[str]:
         """Returns the names of all tensors of a layer, or of one call of it."""
-        of_call = [
-            n for n in self._entries if n.startswith((f"{name}[", f"{name}:input"))
-        ]
+        starts = (f"{name}[", f"{name}:input")
+        of_call = [n for n in self._entries if n.startswith(starts)]
         return of_call or self._alike(name, lambda leaf: leaf.address)
 
     def _alike(self, name: str, key: Callable[[Leaf], str]) -> list[str]:
-        keys = {
-            n: key(entry.leaf)
-            for n, entry in self._entries.items()
-            if entry.kind != "weight"
-        }
+        tensors = {n: e.leaf for n, e in self._entries.items() if e.kind != "weight"}
+        keys = {n: key(leaf) for n, leaf in tensors.items()}
         meant = {k for k in keys.values() if k == name or k.endswith("/" + name)}
         return [n for n, k in keys.items() if len(meant) == 1 and k in meant]
 

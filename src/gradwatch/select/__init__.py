@@ -1,10 +1,11 @@
 """Addresses: model and pattern in, the very layers and weights out."""
 
+from ._leaf import Leaf as Leaf
+from ._leaf import path_text as path_text
 from ._patterns import Pattern as Pattern
 from ._patterns import matching as matching
 from ._resolve import NOTHING as NOTHING
 from ._resolve import Selection as Selection
-from ._resolve import Tap as Tap
 from ._resolve import matching_inputs as matching_inputs
 from ._resolve import resolve as resolve
 from ._resolve import selectors as selectors
@@ -20,6 +21,5 @@ from ._selectors import weights as weights
 from ._tree import LayerNode as LayerNode
 from ._tree import Tree as Tree
 from ._tree import WeightNode as WeightNode
-from ._tree import children as children
 from ._tree import require_model as require_model
 from ._tree import walk as walk

@@ -88,9 +88,9 @@ def described(value: object) -> str:
     return text if short else f"a {type(value).__name__}"
 
 
-def is_glob(pattern: str) -> bool:
+def is_glob(pattern: str | re.Pattern[str]) -> bool:
     """Returns whether a pattern has wildcards; `lstm[1]` is an address, not a glob."""
-    return "*" in pattern or "?" in pattern
+    return isinstance(pattern, re.Pattern) or "*" in pattern or "?" in pattern
 
 
 @functools.lru_cache(maxsize=256)
@@ -170,11 +170,13 @@ def _of_class(pattern: type, names: list[str], tree: Tree) -> list[str]:
 
 def _by_name(pattern: str | re.Pattern[str], names: list[str], tree: Tree) -> list[str]:
     matches = with_aliases(pattern, names, tree.aliases)
-    exact = isinstance(pattern, str) and not is_glob(pattern)
-    if exact and len(matches) > 1:
+    if len(matches) > 1 and not is_glob(pattern):
         raise AddressError(ambiguous(str(pattern), matches))
     if not matches:
-        raise AddressError(_no_such_layer(pattern, names, tree))
+        weights = matching(pattern, list(tree.weights))
+        hint = f" It is the weight {weights[0]!r}: use " if weights else ""
+        hint += f"`gradwatch.weights({pattern!r})`." if weights else ""
+        raise AddressError(unknown(pattern, names, "layer", (), tree, hint))
     return matches
 
 
@@ -197,16 +199,16 @@ def _of_object(layer: keras.Operation, tree: Tree) -> str:
         )
     if layer.name in tree.input_layers and isinstance(layer, keras.layers.InputLayer):
         raise AddressError(is_an_input(layer.name, tree))
-    address = tree.address_of(layer)
-    if address is None:
-        twin = matching(layer.name, list(tree.layers))
-        hint = f" This model has a layer of that name: {twin[0]!r}." if twin else ""
-        raise AddressError(
-            f"{arg('wrt')} must be a layer of the model {tree.model.name!r}. Received: "
-            f"{layer.name!r} ({type(layer).__name__}), which belongs to another model."
-            f"{hint} {listing()} lists them all."
-        )
-    return address
+    for address, node in tree.layers.items():
+        if node.layer is layer:
+            return address
+    twin = matching(layer.name, list(tree.layers))
+    hint = f" This model has a layer of that name: {twin[0]!r}." if twin else ""
+    raise AddressError(
+        f"{arg('wrt')} must be a layer of the model {tree.model.name!r}. Received: "
+        f"{layer.name!r} ({type(layer).__name__}), which belongs to another model."
+        f"{hint} {listing()} lists them all."
+    )
 
 
 def is_an_input(name: str, tree: Tree) -> str:
@@ -227,30 +229,22 @@ def ambiguous(pattern: str, matches: Sequence[str]) -> str:
     )
 
 
-def _no_such_layer(pattern: str | re.Pattern[str], names: list[str], tree: Tree) -> str:
-    if isinstance(pattern, str) and matching(pattern, sorted(tree.input_layers)):
-        return is_an_input(pattern, tree)
-    weights = matching(pattern, list(tree.weights))
-    text = unknown(pattern, names, "layer", (), tree)
-    if weights:
-        text += f" It is the weight {weights[0]!r}: use "
-        text += f"`gradwatch.weights({pattern!r})`."
-    return text
-
-
 def unknown(
     pattern: str | re.Pattern[str],
     names: Sequence[str],
     what: str,
     also: Sequence[str],
     tree: Tree,
+    hint: str = "",
 ) -> str:
     """Returns the message for a name without a match; `also` has further candidates."""
+    if isinstance(pattern, str) and matching(pattern, sorted(tree.input_layers)):
+        return is_an_input(pattern, tree)
     text = pattern if isinstance(pattern, str) else pattern.pattern
     near = closest(text.strip("*?.^$/"), [*names, *also])
     shown = f"Closest: {quoted(near)}." if near else f"It has {quoted(names, 4)}."
     return (
         f"{arg('wrt')} must name at least one {what} of the model. Received: "
         f"{pattern!r}, which matches none of the {counted(len(names), what)} of "
-        f"{tree.model.name!r}. {shown} {listing()} lists them all."
+        f"{tree.model.name!r}. {shown} {listing()} lists them all.{hint}"
     )

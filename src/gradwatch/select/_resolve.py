@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import keras
 
 from .._errors import AddressError, GradwatchError, arg, listing, quoted
+from ._leaf import Leaf
 from ._patterns import (
     Pattern,
     TheVariable,
     ambiguous,
     by_index,
     described,
-    is_an_input,
     is_glob,
     layer_addresses,
     matching,
@@ -29,22 +29,16 @@ _SUFFIX = re.compile(r"(?P<base>.+?)(?:@(?P<call>\d+))?(?P<path>(?:\[[^\[\]]+\])
 
 
 @dataclass(frozen=True, slots=True)
-class Tap:
-    """A tap: the input or output of a layer, perhaps of one call or one tensor only."""
-
-    address: str
-    at: str
-    call: int | None = None
-    path: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Selection:
-    """Selectors, resolved against one model."""
+    """Selectors, resolved against one model.
+
+    A tap is the input or output of a layer: of every call if `call` is 0, and every
+    tensor of it if `path` is empty.
+    """
 
     weights: dict[str, WeightNode]
     per_call: tuple[str, ...]
-    taps: tuple[Tap, ...]
+    taps: tuple[Leaf, ...]
     inputs: tuple[Pattern, ...]
     frozen: dict[str, WeightNode]
 
@@ -62,7 +56,7 @@ def resolve(wrt: Wrt, tree: Tree) -> Selection:
     chosen: dict[str, WeightNode] = {}
     per_call: set[str] = set()
     frozen: dict[str, WeightNode] = {}
-    taps: dict[Tap, None] = {}
+    taps: dict[Leaf, None] = {}
     wanted_inputs: list[Pattern] = []
     for selector in selectors(wrt):
         if isinstance(selector, Weights):
@@ -161,7 +155,7 @@ def _the_variable(pattern: TheVariable, tree: Tree) -> dict[str, WeightNode]:
 def _weights_by_name(
     pattern: str | re.Pattern[str], tree: Tree, learnable: dict[str, WeightNode]
 ) -> dict[str, WeightNode]:
-    wild = isinstance(pattern, re.Pattern) or is_glob(pattern)
+    wild = is_glob(pattern)
     if pattern in tree.weights:
         return {str(pattern): tree.weights[str(pattern)]}
     if not wild and (pattern in tree.layers or pattern in tree.aliases):
@@ -172,32 +166,21 @@ def _weights_by_name(
     as_layer: list[str] = []
     if isinstance(pattern, str):
         as_layer = with_aliases(pattern, list(tree.layers), tree.aliases)
+    if wild:  # A layer without weights is passed over.
+        below = _below(as_layer, tree, learnable, strict=False)
+        as_weight, as_layer = [*{*as_weight, *below}], []
     if not as_weight and not as_layer:
-        raise AddressError(_unknown_weight(pattern, tree))
+        owned = [f"{node.layer}/" for node in tree.weights.values()]
+        owners = [a for a in tree.layers if any(o.startswith(f"{a}/") for o in owned)]
+        names = list(tree.weights)
+        raise AddressError(unknown(pattern, names, "weight", owners, tree))
     if wild:
-        meant = {*as_weight, *_below(as_layer, tree, learnable, strict=False)}
-        if not meant:
-            raise AddressError(_unknown_weight(pattern, tree))
-        return {n: w for n, w in learnable.items() if n in meant}
+        return {n: w for n, w in learnable.items() if n in as_weight}
     if len(as_weight) + len(as_layer) > 1:
         raise AddressError(ambiguous(str(pattern), [*as_weight, *as_layer]))
     if as_weight:
         return {as_weight[0]: tree.weights[as_weight[0]]}
     return _below(as_layer, tree, learnable)
-
-
-def _unknown_weight(pattern: str | re.Pattern[str], tree: Tree) -> str:
-    if isinstance(pattern, str) and matching(pattern, sorted(tree.input_layers)):
-        return is_an_input(pattern, tree)
-    owners = [a for a in tree.layers if _owns_weights(a, tree)]
-    return unknown(pattern, list(tree.weights), "weight", owners, tree)
-
-
-def _owns_weights(address: str, tree: Tree) -> bool:
-    return any(
-        w.layer == address or w.layer.startswith(address + "/")
-        for w in tree.weights.values()
-    )
 
 
 def _below(
@@ -230,28 +213,28 @@ def _below(
 # activations --------------------------------------------------------------------------
 
 
-def _taps(selector: Activations, tree: Tree) -> list[Tap]:
-    taps: list[Tap] = []
+def _taps(selector: Activations, tree: Tree) -> list[Leaf]:
+    taps: list[Leaf] = []
     chosen = selector.pattern
     patterns = chosen if isinstance(chosen, tuple) else (chosen,)
     for pattern in patterns:
         base, call, path = split_suffix(pattern, tree)
         taps += [
-            Tap(address, selector.at, call, path)
+            Leaf("activation", address, selector.at, call, path)
             for address in layer_addresses(base, tree)
         ]
     return taps
 
 
-def split_suffix(pattern: Pattern, tree: Tree) -> tuple[Pattern, int | None, str]:
+def split_suffix(pattern: Pattern, tree: Tree) -> tuple[Pattern, int, str]:
     """Splits `conv@2[1]` into the layer, the call and the path in the structure."""
     if not isinstance(pattern, str) or matching(pattern, [*tree.layers, *tree.aliases]):
-        return pattern, None, ""
+        return pattern, 0, ""
     parts = _SUFFIX.fullmatch(pattern)
     if parts is None:
-        return pattern, None, ""
-    call = int(parts["call"]) if parts["call"] else None
-    if call == 0:
+        return pattern, 0, ""
+    call = int(parts["call"] or 0)
+    if parts["call"] and not call:
         raise AddressError(
             f"{arg('wrt')} counts the calls of a layer from 1. Received: {pattern!r}. "
             f"The first call is '{parts['base']}@1'."

@@ -8,7 +8,7 @@ is the same on every backend.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,20 +78,6 @@ class Tree:
     weight_aliases: dict[str, str] = field(default_factory=dict)
     input_layers: set[str] = field(default_factory=set)
 
-    def address_of(self, layer: object) -> str | None:
-        """Returns the address of a layer object; None if the model does not have it."""
-        for node in self.layers.values():
-            if node.layer is layer:
-                return node.address
-        return None
-
-
-def children(layer: Any) -> Iterator[keras.Operation]:
-    """Yields the direct sublayers of a layer, each once, without input layers."""
-    for child in sublayers(layer):
-        if not isinstance(child, keras.layers.InputLayer):
-            yield child
-
 
 def walk(model: keras.Layer) -> Tree:
     """Finds the addresses of all layers and weights of a model.
@@ -119,12 +105,12 @@ def _visit(layer: Any, address: str, tree: Tree, seen: dict[int, str]) -> None:
             continue
         seen[id(variable)] = full
         tree.weights[full] = WeightNode(full, variable, address, index < len(learnable))
-    tree.input_layers.update(
-        _join(address, item.name)
-        for item in sublayers(layer)
-        if isinstance(item, keras.layers.InputLayer)
-    )
-    below = list(children(layer))
+    below = []
+    for child in sublayers(layer):
+        if isinstance(child, keras.layers.InputLayer):
+            tree.input_layers.add(_join(address, child.name))
+        else:
+            below.append(child)
     for child, name in zip(below, _unique([c.name for c in below]), strict=True):
         full = _join(address, name)
         if id(child) in seen:

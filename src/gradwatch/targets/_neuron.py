@@ -50,9 +50,7 @@ class Neuron(Target):
                 f"{self._where}, of shape {tuple(chosen.shape)} for a batch of "
                 f"{setting.batch_size}."
             )
-        for position in self.index:
-            chosen = chosen[:, position]
-        return in_full_precision(chosen)
+        return in_full_precision(chosen[(slice(None), *self.index)])
 
     def _require_inside(self, shape: tuple[int, ...]) -> None:
         inner = shape[1:]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ._arrays import described, is_bad, limit_of, wide
-from ._operations import TracedOperation
+from ._operations import CLIP, STEEP, Case, TracedOperation
 
 
 class Cause(NamedTuple):
@@ -35,7 +35,7 @@ def of_operation(operation: TracedOperation) -> Cause:
 def of_derivative(operation: TracedOperation) -> Cause:
     """Returns why the derivative of an operation is not finite at its inputs."""
     name = operation.name
-    words, advice = _DERIVATIVES.get(name, _DERIVATIVES["divide"])
+    _, words, advice = STEEP.get(name, STEEP["divide"])
     if any(map(is_bad, operation.outputs)):
         words = (
             f"{_forward(operation)[0]}, in values that the forward pass then leaves out"
@@ -72,24 +72,6 @@ def _evidence(operation: TracedOperation) -> dict[str, Any]:
     return {"operation": operation.name, "dtype": operation.dtype, "inputs": inputs}
 
 
-_CLIP = "Clip the input to ±(1 - 1e-6)."
-_DERIVATIVES = {
-    "sqrt": (
-        "sqrt at 0: the derivative is infinite there",
-        "Add a small number before the root: `sqrt(x + 1e-12)`.",
-    ),
-    "power": (
-        "power below 1 at 0: the derivative is infinite there",
-        "Keep the base away from 0: `maximum(x, 1e-12)`.",
-    ),
-    "arccos": ("arccos at ±1: the derivative is infinite there", _CLIP),
-    "arcsin": ("arcsin at ±1: the derivative is infinite there", _CLIP),
-    "divide": (
-        "division by a number so small that the derivative overflows",
-        "Keep the denominator away from 0: add 1e-6, or use `maximum`.",
-    ),
-}
-
 _AVOID_ZERO = (
     "Keep the denominator away from 0: add 1e-6, or use `divide_no_nan`; look for "
     "empty masks, constant features and sums of nothing."
@@ -102,9 +84,6 @@ _ZERO_LOG = (
     "sigmoid use logits and `log_softmax` or `from_logits=True`."
 )
 _LOG1P = "(log1p of a number at or below -1)"
-
-Case = tuple[Callable[[np.ndarray, np.ndarray], Any], str, str]
-"""A condition on the first two inputs, and the words and advice where it holds."""
 
 _BY_ZERO: Case = (lambda x, _: x == 0, "division by zero", _AVOID_ZERO)
 _ROOT: tuple[Case, ...] = (
@@ -120,7 +99,7 @@ _INVERSE: tuple[Case, ...] = (
     (
         lambda x, _: np.abs(x) >= 1,
         "inverse of sine, cosine or tanh outside of its range",
-        _CLIP,
+        CLIP,
     ),
 )
 _REMAINDER: tuple[Case, ...] = ((lambda _, y: y == 0, "division by zero", _AVOID_ZERO),)

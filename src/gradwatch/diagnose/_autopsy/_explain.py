@@ -14,10 +14,9 @@ from ._operations import OperationLog
 from ._pass import Pass
 from ._replay import (
     broken_addition,
-    watch_activity_penalty,
     watch_layer,
+    watch_penalty,
     watch_target,
-    watch_weight_penalty,
 )
 
 
@@ -69,7 +68,7 @@ def of_gradient(examined: Pass, entry: Entry) -> Cause:
     owner = examined.owner(entry)
     if entry.kind == "weight":
         # What comes back to its layer is finite: it may well be the penalty.
-        penalty = watch_weight_penalty(examined, entry.leaf.address)
+        penalty = watch_penalty(examined, entry.leaf.address, of_weight=True)
         if penalty.backward() is not None:
             return _backward(examined, penalty, entry)
         layer = examined.layer(owner)
@@ -81,7 +80,7 @@ def of_gradient(examined: Pass, entry: Entry) -> Cause:
         layer = examined.around(owner)
     log = watch_layer(examined, layer, until_bad=False)
     if log.backward() is None and layer is not examined.model:
-        log = watch_activity_penalty(examined, owner)
+        log = watch_penalty(examined, owner, of_weight=False)
     return _backward(examined, log, entry)
 
 
@@ -161,14 +160,11 @@ def _backward(examined: Pass, log: OperationLog, entry: Entry) -> Cause:
             " The LossScaleOptimizer skips such a step and halves its scale: once in a "
             "while that is as it should be."
         )
-    own = (entry.leaf.address, "output")
-    activations = examined.activations
-    arriving = [e for e in activations if (e.leaf.address, e.leaf.at) == own]
+    arriving = [largest(e.gradient) for e in examined.outputs_of(entry.leaf.address)]
+    values = [largest(e.value) for e in examined.activations]
     evidence = {
         "dtype": dtype,
-        "largest_gradient_arriving": max(
-            (largest(e.gradient) for e in arriving), default=None
-        ),
-        "largest_activation": max((largest(e.value) for e in activations), default=0.0),
+        "largest_gradient_arriving": max(arriving, default=None),
+        "largest_activation": max(values, default=0.0),
     }
     return Cause(words, advice, evidence, sure=False)

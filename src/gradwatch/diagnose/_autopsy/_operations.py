@@ -15,6 +15,42 @@ _MOST = 200
 _MOVES = ("reshape", "squeeze", "identity", "view", "unsqueeze", "broadcast_in_dim")
 """Operations that compute nothing, between a sum and its root."""
 
+Case = tuple[Callable[[np.ndarray, np.ndarray], Any], str, str]
+"""A condition on two inputs of an operation, and words and advice where it holds."""
+
+CLIP = "Clip the input to ±(1 - 1e-6)."
+_DIVIDE: Case = (
+    # The derivative divides by the square of the denominator.
+    lambda _, y: y.astype("float32") ** 2 == 0,
+    "division by a number so small that the derivative overflows",
+    "Keep the denominator away from 0: add 1e-6, or use `maximum`.",
+)
+
+
+def _inverse(name: str) -> Case:
+    words = f"{name} at ±1: the derivative is infinite there"
+    return lambda x, _: np.abs(x) == 1, words, CLIP
+
+
+STEEP: dict[str, Case] = {
+    "sqrt": (
+        lambda x, _: x == 0,
+        "sqrt at 0: the derivative is infinite there",
+        "Add a small number before the root: `sqrt(x + 1e-12)`.",
+    ),
+    "power": (
+        lambda x, y: (x == 0) & (y < 1) & (y != 0),
+        "power below 1 at 0: the derivative is infinite there",
+        "Keep the base away from 0: `maximum(x, 1e-12)`.",
+    ),
+    "arccos": _inverse("arccos"),
+    "arcsin": _inverse("arcsin"),
+    "divide": _DIVIDE,
+    "reciprocal": _DIVIDE,
+}
+"""Conditions on the first input and the last (the same if there is only one) at which
+the derivative of an operation is infinite or undefined."""
+
 
 @dataclass(frozen=True, slots=True)
 class TracedOperation:
@@ -65,11 +101,13 @@ class OperationLog:
         self, name: str, inputs: list[np.ndarray], outputs: list[np.ndarray]
     ) -> None:
         """Looks at one operation."""
-        if "empty" in name:
-            return  # it only takes memory, in which anything may lie
-        if not outputs:
+        # An empty tensor only takes memory, in which anything may lie.
+        if "empty" in name or not outputs:
             return
-        bad = any(map(is_bad, outputs)) or _is_steep(name, [wide(a) for a in inputs])
+        bad = any(map(is_bad, outputs))
+        if inputs and name in STEEP and not bad:
+            with np.errstate(all="ignore"):
+                bad = bool(np.any(STEEP[name][0](wide(inputs[0]), wide(inputs[-1]))))
         if bad and len(self.suspects) < _MOST:
             copies = [np.array(a) for a in inputs], [np.array(a) for a in outputs]
             self.suspects.append(TracedOperation(name, *copies, self._before))
@@ -83,52 +121,18 @@ class OperationLog:
         itself. So an operation must have made one from finite numbers, or NaN out of
         none. Only if there is no such operation, a constant is to blame after all.
         """
-        makers = [
-            (number, operation)
-            for number, operation in enumerate(self.suspects)
-            if operation.from_finite and any(map(is_bad, operation.outputs))
-        ]
-        for number, operation in enumerate(self.suspects):
+        maker = None
+        for operation in self.suspects:
             if operation.makes_nan:
-                earlier = [maker for at, maker in makers if at < number]
-                return (
-                    operation if operation.from_finite or not earlier else earlier[-1]
-                )
-        if makers:
-            return makers[-1][1]
+                return operation if operation.from_finite else maker or operation
+            if operation.from_finite and any(map(is_bad, operation.outputs)):
+                maker = operation
+        if maker is not None:
+            return maker
         # Where a constant meets other numbers; before that it is only made a tensor.
-        passing = [operation for operation in self.suspects if operation.passes_on]
-        passing.sort(key=lambda operation: all(map(is_bad, operation.inputs)))
-        return passing[0] if passing else None
+        passing = (operation for operation in self.suspects if operation.passes_on)
+        return min(passing, key=lambda one: all(map(is_bad, one.inputs)), default=None)
 
     def backward(self) -> TracedOperation | None:
         """Returns the last operation whose derivative is not finite at its inputs."""
         return self.suspects[-1] if self.suspects else None
-
-
-def _is_steep(name: str, inputs: list[np.ndarray]) -> bool:
-    """Returns whether the derivative is infinite, or undefined, at these inputs."""
-    if not inputs or name not in _STEEP:
-        return False
-    with np.errstate(all="ignore"):
-        return bool(np.any(_STEEP[name](inputs[0], inputs[-1])))
-
-
-def _square_is_zero(_: np.ndarray, denominator: np.ndarray) -> np.ndarray:
-    """Returns where the square is zero by which the derivative divides."""
-    return np.asarray(denominator.astype("float32") ** 2 == 0)
-
-
-def _at_one(x: np.ndarray, _: np.ndarray) -> np.ndarray:
-    return np.asarray(np.abs(x) == 1)
-
-
-# The first input and the last, which is the same if there is only one.
-_STEEP: dict[str, Callable[[np.ndarray, np.ndarray], Any]] = {
-    "sqrt": lambda x, _: x == 0,
-    "arccos": _at_one,
-    "arcsin": _at_one,
-    "power": lambda x, y: (x == 0) & (y < 1) & (y != 0),
-    "divide": _square_is_zero,
-    "reciprocal": _square_is_zero,
-}

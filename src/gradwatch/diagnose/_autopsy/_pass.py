@@ -80,12 +80,15 @@ class Pass:
         """Returns the first activation that is not finite, in order of execution."""
         return next((e for e in self.activations if is_bad(e.value)), None)
 
+    def outputs_of(self, address: str) -> list[Entry]:
+        """Returns the outputs of all calls of a layer."""
+        own = (address, "output")
+        return [e for e in self.activations if (e.leaf.address, e.leaf.at) == own]
+
     def first_output(self) -> tuple[str, Any] | None:
         """Returns the first output of the model that is not finite."""
         outputs = self.captured.outputs.items()
-        return next(
-            ((name, tensor) for name, tensor in outputs if is_bad(tensor)), None
-        )
+        return next((output for output in outputs if is_bad(output[1])), None)
 
     def first_gradient(self) -> Entry | None:
         """Returns the first gradient that is not finite, in order of the way back.

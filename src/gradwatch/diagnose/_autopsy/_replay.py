@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -11,9 +11,9 @@ import keras
 from ..._keras import added_loss_ids, mode_arguments
 from ..._shadow import Shadows
 from ...backends import current
-from ...engine import untouched
+from ...engine import specifications, untouched
 from ...targets import Setting, prepared_loss
-from ._arrays import dtype_of, is_bad
+from ._arrays import is_bad
 from ._operations import OperationLog
 from ._pass import Pass
 
@@ -62,8 +62,9 @@ def watch_layer(examined: Pass, layer: Any, *, until_bad: bool) -> OperationLog:
             # same. After that the state is that of one call.
             before, chance = dict(scope.state_mapping), current().random_state()
             outputs = inner(*args, **kwargs)
-            symbolic = map(_is_symbolic, keras.tree.flatten((args, kwargs)))
-            if any(symbolic) or (until_bad and not any(map(is_bad, _tensors(outputs)))):
+            leaves = keras.tree.flatten((args, kwargs))
+            symbolic = any(isinstance(leaf, keras.KerasTensor) for leaf in leaves)
+            if symbolic or (until_bad and not any(map(is_bad, _tensors(outputs)))):
                 return outputs
             after, later = dict(scope.state_mapping), current().random_state()
             _set(scope, before)
@@ -89,30 +90,20 @@ def watch_target(examined: Pass) -> OperationLog:
         x, y = parts["x"], parts["y"]
         size = int(keras.tree.flatten(x)[0].shape[0])
         setting = Setting(model, x, y, outputs, size, True, parts["arrays"])
-        specs = keras.tree.map_structure(_specification, (y, outputs))
+        specs = specifications((y, outputs))
         with prepared_loss(model, examined.target, specs[0], lambda: specs[1]):
             current().traced(lambda: [examined.target.value(setting)], log)
     return log
 
 
-def watch_weight_penalty(examined: Pass, address: str) -> OperationLog:
-    """Watches the regulariser of a weight."""
-    variable = examined.tree.weights[address].variable
-    penalty = getattr(variable, "regularizer", None)
-    return _watch_penalty(examined, penalty, [variable.value])
-
-
-def watch_activity_penalty(examined: Pass, address: str) -> OperationLog:
-    """Watches the regulariser of what a layer puts out."""
-    penalty = getattr(examined.layer(address), "activity_regularizer", None)
-    leaves = ((e.value, e.leaf) for e in examined.activations)
-    own = [v for v, leaf in leaves if (leaf.address, leaf.at) == (address, "output")]
-    return _watch_penalty(examined, penalty, own)
-
-
-def _watch_penalty(
-    examined: Pass, penalty: Callable[[Any], Any] | None, tensors: list[Any]
-) -> OperationLog:
+def watch_penalty(examined: Pass, address: str, *, of_weight: bool) -> OperationLog:
+    """Watches the regulariser of a weight, or of what a layer puts out."""
+    if of_weight:
+        variable = examined.tree.weights[address].variable
+        penalty, tensors = getattr(variable, "regularizer", None), [variable.value]
+    else:
+        penalty = getattr(examined.layer(address), "activity_regularizer", None)
+        tensors = [e.value for e in examined.outputs_of(address)]
     log = OperationLog()
     if penalty is not None:
         with _quietly(), untouched(examined.tree):
@@ -136,10 +127,10 @@ def broken_addition(examined: Pass) -> tuple[str, OperationLog] | None:
     for address in adding[:1]:
         log = watch_layer(examined, examined.layer(address), until_bad=False)
         if log.forward() is None:
-            log = watch_activity_penalty(examined, address)
+            log = watch_penalty(examined, address, of_weight=False)
         return address, log
     for address, node in examined.tree.weights.items():
-        log = watch_weight_penalty(examined, address)
+        log = watch_penalty(examined, address, of_weight=True)
         if node.trainable and log.forward() is not None:
             return address, log
     return None
@@ -164,16 +155,5 @@ def _set(scope: Any, mapping: dict[int, Any]) -> None:
     scope.state_mapping.update(mapping)
 
 
-def _is_symbolic(leaf: Any) -> bool:
-    return isinstance(leaf, keras.KerasTensor)
-
-
 def _tensors(structure: Any) -> list[Any]:
     return [t for t in keras.tree.flatten(structure) if keras.ops.is_tensor(t)]
-
-
-def _specification(tensor: Any) -> Any:
-    if not keras.ops.is_tensor(tensor):
-        return None
-    # Named, so that no counter of automatic names moves.
-    return keras.KerasTensor(tensor.shape, dtype_of(tensor), name="gradwatch")

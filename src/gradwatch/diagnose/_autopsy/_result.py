@@ -57,8 +57,7 @@ class Autopsy:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain values, which JSON can hold."""
-        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return plain | {"evidence": dict(self.evidence), "notes": list(self.notes)}
+        return dataclasses.asdict(self) | {"notes": list(self.notes)}
 
     @classmethod
     def from_dict(cls, values: Any) -> Autopsy:

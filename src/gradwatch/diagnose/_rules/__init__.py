@@ -21,6 +21,7 @@ from ._time import (
     fading,
     growing,
     noise,
+    softmax_twice,
     stuck_loss,
     vanishing_time,
 )
@@ -31,7 +32,7 @@ RULES: tuple[Rule, ...] = (
     *(vanishing, vanishing_time, fading, exploding, exploding_time, growing),
     *(saturated, underflow, clipping, small_updates, large_updates),
     *(initialisation, dominating_layer, dominating_head, noise, frozen, not_frozen),
-    stuck_loss,  # the last: it speaks only if nothing else was found
+    *(softmax_twice, stuck_loss),  # the last: only if nothing else was found
 )
 """The rules in the order in which they are asked."""
 

@@ -26,7 +26,7 @@ COUNTS = ("gradients not finite", "weights concerned")
     try_first="Run `gradwatch.autopsy(model, x, y)` on this batch: it names the first "
     "layer and the likely operation.",
     excludes=("a skipped step",),
-    single=True,
+    patience=1,
 )
 def nonfinite(step: Snapshot) -> Iterator[Sign]:
     """A gradient is NaN or infinite, or loss scaling skips nearly every step."""
@@ -40,7 +40,6 @@ def nonfinite(step: Snapshot) -> Iterator[Sign]:
                 key="skips",
                 confidence=0.9,
                 healthy="one in a thousand, after the first dozen",
-                certain=True,
             )
     elif count:
         yield Sign(
@@ -52,14 +51,12 @@ def nonfinite(step: Snapshot) -> Iterator[Sign]:
             },
             _first(step, bad),
             confidence=0.99,
-            certain=True,
         )
     elif step.history.loss.was_nonfinite:
         yield Sign(
             Measured("nonfinite_loss", 1, high=0.0),
             {"the loss": "not finite, with finite gradients"},
             confidence=0.99,
-            certain=True,
         )
 
 
@@ -87,7 +84,6 @@ def _first(step: Snapshot, bad: NDArray[np.bool_]) -> tuple[str, ...]:
     try_first="Run `gradwatch.why_none(model, x, y, address)`: it names the link that "
     "is cut (a `stop_gradient`, an argmax or rounding, an output that no loss uses).",
     patience=3,
-    single=True,
 )
 def unreached(step: Snapshot) -> Iterator[Sign]:
     """A weight gets no gradient at all, from the first step on."""
@@ -161,7 +157,6 @@ def _has_zero_kernels(step: Snapshot) -> bool:
     try_first="Lower the learning rate, start biases at zero or slightly above, and "
     "use a leaky ReLU or GELU.",
     excludes=("converged",),
-    single=True,
 )
 def dead_layer(step: Snapshot) -> Iterator[Sign]:
     """No unit of a layer is active for any example: the kernel after it starves."""
@@ -170,7 +165,7 @@ def dead_layer(step: Snapshot) -> Iterator[Sign]:
         return
     # Layers after the first dead one give zeros as well if their biases are zero. Where
     # activations are watched they tell the first; of gradients, the last is known.
-    values = zip(step.activations.names, step.activations.zeros >= _ALL, strict=True)
+    values = zip(step.activations.names, step.activations["zeros"] >= _ALL, strict=True)
     layers = [name.partition("@")[0] for name, all_zero in values if all_zero]
     first = next((layer for layer in layers if layer in dead), dead[-1])
     yield Sign(
@@ -187,7 +182,7 @@ def _like_one_example(step: Snapshot) -> NDArray[np.bool_]:
     That is the case if a step has one example: a silent unit then has no gradient, and
     may have one at the next step.
     """
-    values = zip(step.activations.names, step.activations.zeros, strict=True)
+    values = zip(step.activations.names, step.activations["zeros"], strict=True)
     zeros = {name.partition("@")[0]: share for name, share in values}
     outputs = np.array([zeros.get(layer, np.nan) for layer in step.parameters.layers])
     return np.asarray(np.abs(outputs - step.zeros) < _SAME, bool)
@@ -199,7 +194,6 @@ def _like_one_example(step: Snapshot) -> NDArray[np.bool_]:
     try_first="Lower the learning rate, start biases at zero or slightly above, scale "
     "the inputs, or use a leaky ReLU or GELU.",
     excludes=("frozen",),
-    single=True,
 )
 def dead_units(step: Snapshot) -> Iterator[Sign]:
     """Half of the units of a rectifier or more have no gradient, step after step."""

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
 from .._measured import Measured
-from ._quantities import FEWEST, head_sensitivity, trend
+from ._quantities import (
+    FEWEST,
+    activation_sizes,
+    bias_gradients,
+    head_sensitivity,
+    kernel_sensitivity,
+    trend,
+)
 from ._rule import Sign, rule
 from ._snapshot import Snapshot
 
@@ -22,51 +28,20 @@ _ALONE = 100.0
 _HEADS = 100.0
 
 
-class _Profile(NamedTuple):
-    """The change of a quantity along depth.
-
-    Attributes:
-        quantity: The name of the quantity.
-        label: The quantity, in words.
-        rise: The decades by which it is larger near the output than near the input.
-        steadiness: The correlation of its logarithm with depth.
-        names: The weights that it was measured at.
-    """
-
-    quantity: str
-    label: str
-    rise: float
-    steadiness: float
-    names: list[str]
-
-    def sign(self, low: float | None = None, high: float | None = None) -> Sign:
-        """Returns the sign of a rule with these limits, at the third near the input."""
-        measured = Measured(self.quantity, 10.0**-self.rise, low, high)
-        first = tuple(self.names[: max(1, len(self.names) // 3)])
-        return Sign(measured, f"{self.label}, input over output end", first)
+# In a network of rectifiers the gradient of a kernel is as large as the activation
+# before it is, times the gradient after it: if one falls with depth as the other grows,
+# kernels do not show it, and biases do.
+_PROFILES = (
+    ("kernels_along_depth", "gradient times weight of kernels", kernel_sensitivity),
+    ("biases_along_depth", "gradient of biases", bias_gradients),
+)
+"""The quantities that change along depth by decades, and their labels."""
 
 
-def _profiles(step: Snapshot) -> Iterator[_Profile]:
-    """Yields the quantities that change along depth by decades.
-
-    In a network of rectifiers the gradient of a kernel is as large as the activation
-    before it is, times the gradient after it: if one falls with depth as the other
-    grows, kernels do not show it, and biases do.
-    """
-    parameters = step.parameters
-    kernels = (step.sensitivity, parameters.kernels)
-    biases = (step.rms, parameters.biases)
-    for quantity, label, (numbers, chosen) in (
-        ("kernels_along_depth", "gradient times weight of kernels", kernels),
-        ("biases_along_depth", "gradient of biases", biases),
-    ):
-        # A gradient of exact zeros did not arrive at all, which is another symptom.
-        rows = np.flatnonzero(chosen & np.isfinite(numbers) & (numbers > 0))
-        if len(rows) >= FEWEST:
-            rise, steadiness = trend(np.log10(numbers[rows]))
-            if abs(rise) >= _EXPLODED:
-                names = [parameters.names[row] for row in rows]
-                yield _Profile(quantity, label, rise, steadiness, names)
+def _near_input(measured: Measured, label: str, names: list[str]) -> Sign:
+    """Returns the sign of a change along depth, at the third near the input."""
+    first = tuple(names[: max(1, len(names) // 3)])
+    return Sign(measured, f"{label}, input over output end", first)
 
 
 @rule(
@@ -75,13 +50,14 @@ def _profiles(step: Snapshot) -> Iterator[_Profile]:
     try_first="Replace sigmoid or tanh by ReLU or GELU, use He or Glorot "
     "initialisation, and add normalisation or residual connections.",
     excludes=("frozen", "clipped", "converged"),
-    single=True,
 )
 def vanishing(step: Snapshot) -> Iterator[Sign]:
     """Gradients become steadily smaller towards the input, by decades."""
-    for profile in _profiles(step):
-        if profile.rise >= _VANISHED and profile.steadiness >= _STEADY:
-            yield profile.sign(low=10.0**-_VANISHED)
+    for quantity, label, numbers in _PROFILES:
+        names, rise, steadiness = trend(numbers(step))
+        if rise >= _VANISHED and steadiness >= _STEADY:
+            measured = Measured(quantity, 10.0**-rise, low=10.0**-_VANISHED)
+            yield _near_input(measured, label, names)
             return
 
 
@@ -91,27 +67,23 @@ def vanishing(step: Snapshot) -> Iterator[Sign]:
     try_first="Use He or Glorot initialisation, add normalisation, and clip with "
     "`global_clipnorm=1.0` meanwhile.",
     excludes=("converged",),
-    single=True,
 )
 def exploding(step: Snapshot) -> Iterator[Sign]:
     """Gradients become steadily larger towards the input, by decades."""
-    for profile in _profiles(step):
-        long = len(profile.names) >= _TOWERS
-        if long and profile.rise <= -_EXPLODED and profile.steadiness <= -_STEADIER:
-            yield profile.sign(high=10.0**_EXPLODED)
+    for quantity, label, numbers in _PROFILES:
+        names, rise, steadiness = trend(numbers(step))
+        long = len(names) >= _TOWERS
+        if long and rise <= -_EXPLODED and steadiness <= -_STEADIER:
+            measured = Measured(quantity, 10.0**-rise, high=10.0**_EXPLODED)
+            yield _near_input(measured, label, names)
             return
     # Where activations grow with depth, gradients grow on the way back as they do.
-    sizes = step.activations.size
-    rows = np.flatnonzero(np.isfinite(sizes) & (sizes > 0))
-    if len(rows) < FEWEST:
-        return
-    rise, steadiness = trend(np.log10(sizes[rows]))
+    names, rise, steadiness = trend(activation_sizes(step))
     if rise >= _GROWN and steadiness >= _STEADY:
-        last = rows[-max(1, len(rows) // 3) :]
         yield Sign(
             Measured("activations_along_depth", 10.0**rise, high=10.0**_GROWN),
             "activations, output over input end",
-            tuple(step.activations.names[row] for row in last),
+            tuple(names[-max(1, len(names) // 3) :]),
             healthy="less than a factor of 100 between the ends of a network",
         )
 
@@ -126,7 +98,6 @@ def exploding(step: Snapshot) -> Iterator[Sign]:
         *("vanishing", "exploding", "fading", "dead-layer", "large-updates"),
         *("underflow", "saturated", "unreached"),
     ),
-    single=True,
 )
 def dominating_layer(step: Snapshot) -> Iterator[Sign]:
     """Nearly all of the gradient is that of one layer."""
@@ -154,7 +125,6 @@ def dominating_layer(step: Snapshot) -> Iterator[Sign]:
     healthy="a factor of less than 100 between the heads",
     try_first="Scale the targets to about one, or set `loss_weights` so that the "
     "losses are of the same size.",
-    single=True,
 )
 def dominating_head(step: Snapshot) -> Iterator[Sign]:
     """The loss of one output outweighs the others."""

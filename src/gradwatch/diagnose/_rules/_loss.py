@@ -191,9 +191,9 @@ def _difference(first: Series, last: Series) -> tuple[float, float]:
 
 def _trend(losses: Series) -> float:
     """Returns the slope of a line through the losses, over what chance makes of it."""
-    times = np.arange(len(losses)) - (len(losses) - 1) / 2
-    square = float(times @ times)
-    slope = float(times @ losses) / square
-    left = losses - losses.mean() - slope * times
-    error = math.sqrt(float(left @ left) / (len(losses) - 2) / square)
-    return slope / max(error, 1e-30)
+    if not losses.std():
+        return 0.0
+    # Of a straight line it is the same as for its correlation with time.
+    correlation = float(np.corrcoef(np.arange(len(losses)), losses)[0, 1])
+    left = max(1.0 - correlation**2, 1e-30) / (len(losses) - 2)
+    return correlation / math.sqrt(left)

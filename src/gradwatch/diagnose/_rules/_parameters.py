@@ -31,13 +31,27 @@ class ParameterIndex:
         facts: The note "model" of the run; empty if there is none.
 
     Attributes:
-        names: The addresses of the weights; masks and arrays below are in this order.
-        sizes: The number of elements of each weight.
         weights: The rows of the weights in the layout.
         activations: The rows of the values of activations.
         activation_gradients: The rows of the gradients of activations.
-        layers: The address of the layer of each weight.
         heads: The layers that give an output of the model.
+        missing: Weights that are watched and trainable, and have no row.
+        layer_order: The layers of the weights, each once, along depth.
+
+    Attributes, with one element for each weight:
+        names: The addresses.
+        sizes: The number of elements.
+        layers: The address of the layer.
+        layer_numbers: The index of the layer in `layer_order`.
+        kernels: Weights that multiply; not embeddings, of which a step uses a few rows.
+        plain_kernels: Kernels of layers that no normalisation follows.
+        biases: Biases whose gradient is that of their layer's output. Before a
+            normalisation it is zero but for rounding: what is added there is taken
+            away again.
+        rectified: Weights of layers known to end in a ReLU.
+        in_float16: Weights of layers that compute in float16.
+        stored_in_half: Weights that are stored in half precision.
+        marked_frozen: Weights marked as frozen, by themselves or by their layer.
     """
 
     def __init__(self, layout: Layout, facts: Mapping[str, Any]) -> None:
@@ -53,8 +67,30 @@ class ParameterIndex:
         self.names = [layout.names[row] for row in self.weights]
         self.sizes = np.array([layout.sizes[row] for row in self.weights], float)
         self.layers = [self.layer_of(name) for name in self.names]
-
-    # one weight, one layer ------------------------------------------------------------
+        numbers = {layer: at for at, layer in enumerate(dict.fromkeys(self.layers))}
+        self.layer_order = tuple(numbers)
+        self.layer_numbers = np.array([numbers[layer] for layer in self.layers], int)
+        normalised, mixing = (
+            self._layers_with("normalised"),
+            self._layers_with("mixing"),
+        )
+        shifts = _mask(_role(name) in _SHIFTS for name in self.names)
+        self.biases = shifts & ~normalised & ~mixing & (self.sizes >= _LEAST)
+        self.kernels = _mask(map(self._is_kernel, self.names))
+        self.plain_kernels = self.kernels & ~normalised
+        self.rectified = self._layers_with("activation", _RECTIFIERS)
+        self.in_float16 = self._layers_with("compute", {"float16"})
+        known = [self.weight_facts.get(name, {}) for name in self.names]
+        self.stored_in_half = _mask(fact.get("dtype") in _HALVES for fact in known)
+        self.marked_frozen = _mask(
+            fact.get("held") or fact.get("trainable") is False for fact in known
+        )
+        present = set(self.names)
+        self.missing = tuple(
+            name
+            for name, fact in self.weight_facts.items()
+            if fact.get("watched") and fact.get("trainable") and name not in present
+        )
 
     def fact(self, name: str, key: str, default: Any = None) -> Any:
         """Returns a fact about a weight."""
@@ -67,77 +103,6 @@ class ParameterIndex:
     def layer_fact(self, call: str, key: str) -> Any:
         """Returns a fact about a layer, given its address or that of one call."""
         return self._layer_facts.get(call.partition("@")[0], {}).get(key)
-
-    def role(self, name: str) -> str:
-        """Returns the name of a weight within its layer, such as kernel or bias."""
-        return name.rpartition("/")[2].partition("#")[0]
-
-    # all weights ----------------------------------------------------------------------
-
-    @cached_property
-    def layer_order(self) -> tuple[str, ...]:
-        """The layers of the weights, each once, along depth."""
-        return tuple(dict.fromkeys(self.layers))
-
-    @cached_property
-    def layer_numbers(self) -> NDArray[np.int64]:
-        """The index in `layer_order` of the layer of each weight."""
-        numbers = {layer: number for number, layer in enumerate(self.layer_order)}
-        return np.array([numbers[layer] for layer in self.layers], np.int64)
-
-    @cached_property
-    def kernels(self) -> Mask:
-        """Weights that multiply; not embeddings, of which a step uses a few rows."""
-        return _mask(self._is_kernel(name) for name in self.names)
-
-    @cached_property
-    def biases(self) -> Mask:
-        """Biases whose gradient is that of their layer's output.
-
-        Before a normalisation it is zero but for rounding: what is added there is
-        taken away again.
-        """
-        shifts = _mask(self.role(name) in _SHIFTS for name in self.names)
-        usable = ~self._layers_with("normalised") & ~self._layers_with("mixing")
-        return shifts & usable & (self.sizes >= _LEAST)
-
-    @cached_property
-    def plain_kernels(self) -> Mask:
-        """Kernels of layers that no normalisation follows."""
-        return self.kernels & ~self._layers_with("normalised")
-
-    @cached_property
-    def rectified(self) -> Mask:
-        """Weights of layers known to end in a ReLU."""
-        return self._layers_with("activation", _RECTIFIERS)
-
-    @cached_property
-    def in_float16(self) -> Mask:
-        """Weights of layers that compute in float16."""
-        return self._layers_with("compute", {"float16"})
-
-    @cached_property
-    def stored_in_half(self) -> Mask:
-        """Weights that are stored in half precision."""
-        return _mask(self.fact(name, "dtype") in _HALVES for name in self.names)
-
-    @cached_property
-    def marked_frozen(self) -> Mask:
-        """Weights marked as frozen, by themselves or by their layer."""
-        return _mask(
-            self.fact(name, "held") or self.fact(name, "trainable") is False
-            for name in self.names
-        )
-
-    @cached_property
-    def missing(self) -> tuple[str, ...]:
-        """Weights that are watched and trainable, and have no row."""
-        present = set(self.names)
-        return tuple(
-            name
-            for name, fact in self.weight_facts.items()
-            if fact.get("watched") and fact.get("trainable") and name not in present
-        )
 
     @cached_property
     def head_kernels(self) -> dict[str, NDArray[np.int64]]:
@@ -155,10 +120,13 @@ class ParameterIndex:
         Kernels that have learnt little still look random; biases that began at zero
         no longer do.
         """
-        biases = self._chosen(self.biases)
+        biases, kernels = (
+            [self.names[row] for row in np.flatnonzero(chosen)]
+            for chosen in (self.biases, self.kernels)
+        )
         if sum(self.fact(name, "moved") is True for name in biases) > len(biases) / 2:
             return False
-        facts = [self.fact(name, "untrained") for name in self._chosen(self.kernels)]
+        facts = [self.fact(name, "untrained") for name in kernels]
         known = [fact for fact in facts if fact is not None]
         return bool(known) and sum(known) >= len(known) / 2
 
@@ -181,20 +149,22 @@ class ParameterIndex:
         """Returns the layers of the chosen weights, each once."""
         return tuple(dict.fromkeys(self.layers[row] for row in np.flatnonzero(chosen)))
 
-    def _chosen(self, mask: Mask) -> list[str]:
-        return [self.names[row] for row in np.flatnonzero(mask)]
-
     def _layers_with(self, key: str, values: Collection[str] = ()) -> Mask:
         facts = [self.layer_fact(layer, key) for layer in self.layers]
         return _mask(fact in values if values else fact for fact in facts)
 
     def _is_kernel(self, name: str) -> bool:
-        shape = self.fact(name, "shape")
-        if self.role(name) in _VECTORS:  # those of attention have two axes
+        shape, role = self.fact(name, "shape"), _role(name)
+        if role in _VECTORS:  # those of attention have two axes
             return False
         if shape is None:
-            return "kernel" in self.role(name)
+            return "kernel" in role
         return len(shape) >= 2 and int(np.prod(shape)) >= _LEAST
+
+
+def _role(name: str) -> str:
+    """Returns the name of a weight within its layer, such as kernel or bias."""
+    return name.rpartition("/")[2].partition("#")[0]
 
 
 def _mask(flags: Iterable[Any]) -> Mask:

@@ -29,14 +29,23 @@ def of_weights(step: Snapshot, values: Numbers, chosen: NDArray[np.bool_]) -> Na
     return {names[row]: float(values[row]) for row in np.flatnonzero(chosen)}
 
 
-def trend(logs: Numbers) -> tuple[float, float]:
-    """Returns the rise of a straight line from end to end, and its correlation."""
+def trend(numbers: Named) -> tuple[list[str], float, float]:
+    """Fits a straight line to the logarithms along depth.
+
+    Returns:
+        The names of what is positive; the decades by which the line rises from the
+        input to the output end; and its correlation. NaN where there are too few.
+    """
+    positive = {name: n for name, n in numbers.items() if 0 < n < math.inf}
+    if len(positive) < FEWEST:
+        return [], math.nan, math.nan
+    logs = np.log10(np.array([*positive.values()]))
     depth = np.arange(len(logs)) - (len(logs) - 1) / 2
     away = logs - logs.mean()
     slope = float(depth @ away / (depth @ depth))
     spread = math.sqrt(float(away @ away) * float(depth @ depth))
     correlation = slope * float(depth @ depth) / spread if spread > 0 else 0.0
-    return slope * (len(logs) - 1), correlation
+    return list(positive), slope * (len(logs) - 1), correlation
 
 
 # along depth --------------------------------------------------------------------------
@@ -60,10 +69,7 @@ def activation_sizes(step: Snapshot) -> Named:
 
 def input_over_output(numbers: Named) -> float:
     """Returns the ratio of the input end to the output end of a straight line."""
-    positive = [n for n in numbers.values() if math.isfinite(n) and n > 0]
-    if len(positive) < FEWEST:
-        return math.nan
-    return float(10.0 ** -trend(np.log10(np.array(positive)))[0])
+    return float(10.0 ** -trend(numbers)[1])
 
 
 def layer_norms(step: Snapshot) -> Named:
@@ -144,7 +150,8 @@ def slopes(step: Snapshot) -> Named:
     mean and the mean square of y.
     """
     activations, slopes = step.activations, {}
-    for name, mean, std in zip(*activations[:3], strict=True):
+    columns = activations["mean"], activations["std"]
+    for name, mean, std in zip(activations.names, *columns, strict=True):
         steepest = _STEEPEST.get(step.parameters.layer_fact(name, "own_activation"))
         if steepest and name.partition("@")[0] not in step.parameters.heads:
             slope = (1.0 if steepest == 1.0 else mean) - (mean**2 + std**2)
@@ -158,7 +165,8 @@ def sequence_shares(step: Snapshot) -> Named:
     The square of the mean magnitude over the mean square: 0.64 if all are alike.
     """
     gradients = step.activation_gradients
-    shares = gradients.mean_abs**2 / (gradients.mean**2 + gradients.std**2)
+    square = gradients["mean"] ** 2 + gradients["std"] ** 2
+    shares = gradients["mean_abs"] ** 2 / square
     pairs = zip(gradients.names, shares.tolist(), strict=True)
     fact = step.parameters.layer_fact
     return {name: share for name, share in pairs if fact(name, "feeds_recurrent")}

@@ -29,7 +29,6 @@ class Sign:
         confidence: From 0 to 1; default: by how far the value is beyond its limit.
         healthy: What is healthy; default: the rule's.
         try_first: What to try first; default: the rule's.
-        certain: One step is enough.
     """
 
     measured: Measured
@@ -39,7 +38,6 @@ class Sign:
     confidence: float | None = None
     healthy: str | None = None
     try_first: str | None = None
-    certain: bool = False
 
 
 Look = Callable[[Snapshot], Iterator[Sign]]
@@ -58,7 +56,6 @@ class Rule:
         explained_by: Symptoms that bring this one about: where one of them was found,
             it is no finding of its own.
         patience: Number of recorded steps in a row that must show it.
-        single: One step alone can show it, without those before it.
         at_start: It is looked for at the first step only, and has no end.
     """
 
@@ -69,13 +66,28 @@ class Rule:
     excludes: tuple[str, ...] = ()
     explained_by: tuple[str, ...] = ()
     patience: int = PATIENCE
-    single: bool = False
     at_start: bool = False
 
 
 def rule(symptom: str, **options: Any) -> Callable[[Look], Rule]:
     """Makes a rule of the function that looks for its symptom."""
     return lambda look: Rule(symptom, look, **options)
+
+
+def signs_beyond(
+    quantity: str,
+    label: str,
+    numbers: Mapping[str, float],
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+) -> Iterator[Sign]:
+    """Yields a sign for each address whose number is beyond one of the limits."""
+    limits = [limit if math.isfinite(limit) else None for limit in (low, high)]
+    for address, number in numbers.items():
+        if number < low or high < number < math.inf:
+            measured = Measured(quantity, number, *limits)
+            yield Sign(measured, label, (address,), key=address)
 
 
 def confidence(measured: Measured) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._measured import Measured
 from ._quantities import slopes, weight_spreads
-from ._rule import Sign, rule
+from ._rule import Sign, rule, signs_beyond
 from ._snapshot import Snapshot, median
 
 _LOW, _HIGH = 0.05, 3.0
@@ -46,7 +46,6 @@ def initialisation(step: Snapshot) -> Iterator[Sign]:
             key="alike",
             confidence=0.95,
             healthy="none: units that begin alike stay alike",
-            certain=True,
         )
     spreads = {n: s for n, s in weight_spreads(step).items() if 0 < s < math.inf}
     values = np.array(list(spreads.values()))
@@ -57,7 +56,6 @@ def initialisation(step: Snapshot) -> Iterator[Sign]:
                 "spread of weights times root of inputs",
                 tuple(n for n, is_odd in zip(spreads, odd, strict=True) if is_odd),
                 key=key,
-                certain=True,
             )
 
 
@@ -77,7 +75,6 @@ def frozen(step: Snapshot) -> Iterator[Sign]:
             "weights that are frozen as they were initialised",
             tuple(dict.fromkeys(map(step.parameters.layer_of, names))),
             confidence=0.9,
-            certain=True,
         )
 
 
@@ -86,7 +83,6 @@ def frozen(step: Snapshot) -> Iterator[Sign]:
     healthy="frozen weights do not move",
     try_first="Call `model.compile` again after changing `trainable`.",
     patience=1,
-    single=True,
 )
 def not_frozen(step: Snapshot) -> Iterator[Sign]:
     """A layer trains though it is marked as frozen."""
@@ -97,7 +93,6 @@ def not_frozen(step: Snapshot) -> Iterator[Sign]:
             "frozen weights that move",
             step.parameters.layers_of(moving),
             confidence=0.95,
-            certain=True,
         )
 
 
@@ -107,15 +102,9 @@ def not_frozen(step: Snapshot) -> Iterator[Sign]:
     try_first="Scale the inputs to about one, use smaller weights at the beginning, or "
     "add normalisation before the activation.",
     excludes=("converged",),
-    single=True,
 )
 def saturated(step: Snapshot) -> Iterator[Sign]:
     """Activations sit where their function is flat."""
-    for name, slope in slopes(step).items():
-        if slope < _FLAT:
-            yield Sign(
-                Measured("slope", max(slope, 0.0), low=_FLAT),
-                "mean slope over the steepest",
-                (name,),
-                key=name,
-            )
+    # Rounding makes a slope of nothing negative.
+    shares = {name: max(slope, 0.0) for name, slope in slopes(step).items()}
+    yield from signs_beyond("slope", "mean slope over the steepest", shares, low=_FLAT)

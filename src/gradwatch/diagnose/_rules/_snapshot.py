@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,6 @@ EARLY = 5
 """Number of first steps that tell how large the gradient was at the beginning."""
 
 _AT = {name: index for index, name in enumerate(COLUMNS)}
-_OF_ACTIVATIONS = ("mean", "std", "mean_abs", "zeros")
 _NONFINITE = [_AT[kind] for kind in ("nan", "posinf", "neginf")]
 
 
@@ -81,9 +80,9 @@ class History:
             self._parameters = ParameterIndex(record.layout, self._facts)
             self.reached = self.early_norms = None
         self._store.append(record)
-        snapshot = Snapshot(self._store.chunks[-1], self._parameters, self)
-        self.first_step = self.first_step if self.count else snapshot.step
+        self.first_step = self.first_step if self.count else record.step
         self.count += 1
+        snapshot = Snapshot(self._store.chunks[-1], self._parameters, self)
         there = snapshot.norm != 0
         self.reached = there if self.reached is None else self.reached | there
         self.loss.add(snapshot.totals.get("loss"))
@@ -131,20 +130,26 @@ class History:
         return np.concatenate(values), np.concatenate(measured)
 
 
-class ActivationColumns(NamedTuple):
-    """The columns of activations, or of their gradients, that the rules read."""
+@dataclass(frozen=True)
+class SnapshotColumns:
+    """The columns of some rows at one step, NaN where nothing was measured."""
 
     names: tuple[str, ...]
-    mean: Numbers
-    std: Numbers
-    mean_abs: Numbers
-    zeros: Numbers
-    nonfinite: Numbers
+    data: Numbers
+
+    def __getitem__(self, column: str) -> Numbers:
+        values: Numbers = self.data[_AT[column]]
+        return values
+
+    @property
+    def nonfinite(self) -> Numbers:
+        """The number of elements that are not finite."""
+        return np.asarray(np.nan_to_num(self.data[_NONFINITE]).sum(axis=0))
 
     @property
     def size(self) -> Numbers:
         """The root mean square of each."""
-        return np.asarray(np.hypot(self.mean, self.std))
+        return np.asarray(np.hypot(self["mean"], self["std"]))
 
 
 class Snapshot:
@@ -156,11 +161,22 @@ class Snapshot:
         history: The steps so far.
 
     Attributes:
+        step: The number of the step.
+        age: Number of steps since the first recorded one.
+        updates: True if this step changed the weights.
+        skipped: True if loss scaling skipped it.
+        activations: The values of the activations.
+        activation_gradients: The gradients of the activations.
         norm: The norm of each gradient.
         zeros: The share of exact zeros in each gradient.
         weight_norm: The norm of each weight before the update.
         update_norm: The norm of each update.
         nonfinite: The number of elements of each gradient that are not finite.
+        rms: The root mean square of each gradient: its size, however many elements.
+        sensitivity: Gradient times weight: how the loss answers to a change in per
+            cent. It is the same in all layers of a healthy network of rectifiers,
+            however wide.
+        update_ratio: Update over weight; NaN for weights that are zero.
     """
 
     def __init__(
@@ -171,73 +187,37 @@ class Snapshot:
         self.totals = chunk.totals_at(newest)
         self.parameters = parameters
         self.history = history
+        self.age = self.step - history.first_step
+        self.updates = bool(self.totals.get("update", 1.0))
+        self.skipped = bool(self.totals.get("skipped", 0.0))
         data = chunk.data[:, newest]
-        self._data = np.where(is_blank(data), math.nan, data)
-        weights = self._data[:, parameters.weights]
-        self.norm: Numbers = weights[_AT["norm"]]
-        self.zeros: Numbers = weights[_AT["zeros"]]
-        self.weight_norm: Numbers = weights[_AT["weight_norm"]]
-        self.update_norm: Numbers = weights[_AT["update_norm"]]
-        self.nonfinite = _nonfinite(weights)
+        data = np.where(is_blank(data), math.nan, data)
+        weights, self.activations, self.activation_gradients = (
+            SnapshotColumns(
+                tuple(parameters.layout.names[row] for row in rows), data[:, rows]
+            )
+            for rows in (
+                parameters.weights,
+                parameters.activations,
+                parameters.activation_gradients,
+            )
+        )
+        self.norm, self.zeros = weights["norm"], weights["zeros"]
+        self.weight_norm = weights["weight_norm"]
+        self.update_norm = weights["update_norm"]
+        self.nonfinite = weights.nonfinite
+        with np.errstate(all="ignore"):
+            roots = np.sqrt(np.maximum(parameters.sizes, 1.0))
+            self.rms: Numbers = self.norm / roots
+            positive = self.weight_norm > 0
+            product = self.norm * self.weight_norm
+            self.sensitivity = np.where(positive, product, self.norm)
+            ratio = self.update_norm / self.weight_norm
+            self.update_ratio = np.where(positive, ratio, math.nan)
 
     def total(self, name: str) -> float:
         """Returns a number of the step as a whole; NaN where it is not known."""
         return float(self.totals.get(name, math.nan))
-
-    @property
-    def age(self) -> int:
-        """Number of steps since the first recorded one."""
-        return self.step - self.history.first_step
-
-    @property
-    def updates(self) -> bool:
-        """True if this step changed the weights."""
-        return bool(self.totals.get("update", 1.0))
-
-    @property
-    def skipped(self) -> bool:
-        """True if loss scaling skipped it."""
-        return bool(self.totals.get("skipped", 0.0))
-
-    @cached_property
-    def rms(self) -> Numbers:
-        """The root mean square of each gradient: its size, however many elements."""
-        return np.asarray(self.norm / np.sqrt(np.maximum(self.parameters.sizes, 1.0)))
-
-    @cached_property
-    def sensitivity(self) -> Numbers:
-        """Gradient times weight: how the loss answers to a change in per cent.
-
-        It is the same in all layers of a healthy network of rectifiers, however wide.
-        """
-        product = self.norm * self.weight_norm
-        return np.where(self.weight_norm > 0, product, self.norm)
-
-    @cached_property
-    def update_ratio(self) -> Numbers:
-        """Update over weight; NaN for weights that are zero."""
-        ratio = self.update_norm / self.weight_norm
-        return np.where(self.weight_norm > 0, ratio, math.nan)
-
-    @cached_property
-    def activations(self) -> ActivationColumns:
-        """The values of the activations."""
-        return self._activations(self.parameters.activations)
-
-    @cached_property
-    def activation_gradients(self) -> ActivationColumns:
-        """The gradients of the activations."""
-        return self._activations(self.parameters.activation_gradients)
-
-    def _activations(self, rows: NDArray[np.int64]) -> ActivationColumns:
-        data = self._data[:, rows]
-        names = tuple(self.parameters.layout.names[row] for row in rows)
-        mean, std, mean_abs, zeros = (data[_AT[name]] for name in _OF_ACTIVATIONS)
-        return ActivationColumns(names, mean, std, mean_abs, zeros, _nonfinite(data))
-
-
-def _nonfinite(data: Numbers) -> Numbers:
-    return np.asarray(np.nan_to_num(data[_NONFINITE]).sum(axis=0))
 
 
 def snapshots(run: Run) -> Iterator[Snapshot]:

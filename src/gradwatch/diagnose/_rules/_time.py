@@ -10,7 +10,7 @@ import numpy as np
 from .._measured import Measured
 from .._symptoms import SYMPTOMS
 from . import _quantities as quantities
-from ._rule import Sign, rule
+from ._rule import Sign, rule, signs_beyond
 from ._snapshot import Snapshot
 
 _FADED = 1e-3
@@ -92,22 +92,16 @@ def growing(step: Snapshot) -> Iterator[Sign]:
     try_first="Use an LSTM or GRU with a forget bias of one, an orthogonal recurrent "
     "kernel, shorter sequences, or attention.",
     excludes=("converged",),
-    single=True,
 )
 def vanishing_time(step: Snapshot) -> Iterator[Sign]:
     """A few time steps of a sequence hold the gradient alone."""
     if step.history.loss.learnt:  # it has found what it needs of the past
         return
-    growth = quantities.sequence_growth(step)
-    for name, share in quantities.sequence_shares(step).items():
-        # Where gradients grow on their way back, a few hold them as well.
-        if share < _PART and not growth[name] > _THROUGH:
-            yield Sign(
-                Measured("sequence_share", share, low=_PART),
-                "share of elements that hold the gradient",
-                (name,),
-                key=name,
-            )
+    growth, shares = quantities.sequence_growth(step), quantities.sequence_shares(step)
+    # Where gradients grow on their way back, a few hold them as well.
+    shares = {name: n for name, n in shares.items() if not growth[name] > _THROUGH}
+    label = "share of elements that hold the gradient"
+    yield from signs_beyond("sequence_share", label, shares, low=_PART)
 
 
 @rule(
@@ -116,18 +110,12 @@ def vanishing_time(step: Snapshot) -> Iterator[Sign]:
     try_first="Clip with `global_clipnorm=1.0`, use an orthogonal recurrent kernel, an "
     "LSTM or GRU, or shorter sequences.",
     excludes=("converged",),
-    single=True,
 )
 def exploding_time(step: Snapshot) -> Iterator[Sign]:
     """Gradients grow on their way back through a sequence."""
-    for name, grown in quantities.sequence_growth(step).items():
-        if _BLOWN_UP < grown < math.inf:
-            yield Sign(
-                Measured("sequence_growth", grown, high=_BLOWN_UP),
-                "gradient before the layer over that after it",
-                (name,),
-                key=f"time {name}",
-            )
+    growth = quantities.sequence_growth(step)
+    label = "gradient before the layer over that after it"
+    yield from signs_beyond("sequence_growth", label, growth, high=_BLOWN_UP)
 
 
 @rule(
@@ -167,6 +155,24 @@ def noise(step: Snapshot) -> Iterator[Sign]:
 
 @rule(
     "stuck-loss",
+    healthy="once",
+    try_first="Give the last layer no activation, or the loss `from_logits=False`.",
+    excludes=("frozen", "clipped"),
+    explained_by=tuple(SYMPTOMS),
+    patience=1,
+)
+def softmax_twice(step: Snapshot) -> Iterator[Sign]:
+    """The model ends in a softmax, and the loss applies another one."""
+    if step.parameters.softmax_twice:
+        yield Sign(
+            Measured("softmax_count", 2.0, high=1.0),
+            {"softmax": "twice, in the model and in the loss"},
+            confidence=0.9,
+        )
+
+
+@rule(
+    "stuck-loss",
     healthy="the loss falls by more than its scatter",
     try_first="Look at the data, not at the gradients: are labels in the order of the "
     "inputs, are inputs scaled, does the last activation fit the loss (no softmax "
@@ -178,17 +184,6 @@ def noise(step: Snapshot) -> Iterator[Sign]:
 def stuck_loss(step: Snapshot) -> Iterator[Sign]:
     """The loss stays where it was, and nothing is wrong with the gradients."""
     loss, parameters = step.history.loss, step.parameters
-    if parameters.softmax_twice:
-        yield Sign(
-            Measured("softmax_count", 2.0, high=1.0),
-            {"softmax": "twice, in the model and in the loss"},
-            key="softmax",
-            confidence=0.9,
-            healthy="once",
-            try_first="Give the last layer no activation, or the loss "
-            "`from_logits=False`.",
-            certain=True,
-        )
     # One that was trained before may have nothing left to learn.
     if step.age < _LONG or not loss.idle or not parameters.starts_untrained:
         return

@@ -141,7 +141,6 @@ def lost_in_half(step: Snapshot) -> NDArray[np.bool_]:
     try_first="Use the policy `mixed_float16` with `LossScaleOptimizer` (Keras adds it "
     "when the model has that policy), or `mixed_bfloat16`.",
     excludes=("frozen",),
-    single=True,
 )
 def underflow(step: Snapshot) -> Iterator[Sign]:
     """Gradients or updates are too small for the precision they are kept in."""

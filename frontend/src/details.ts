@@ -101,8 +101,8 @@ export function showAbout(root: HTMLElement, runs: Facts[]): void {
 }
 
 function cost(overhead: Record<string, any>): string {
-  const each = `${number(overhead.host_ms, 2)} ms a record`;
-  if (typeof overhead.share !== "number") return each;
-  const about = overhead.compared_with === "an estimate" ? "about " : "";
-  return `${about}${percent(overhead.share)} % of the time, ${each}`;
+  if (typeof overhead.share !== "number" || typeof overhead.record_ms !== "number") {
+    return "not known: no step was far enough from a record to compare with";
+  }
+  return `${percent(overhead.share)} % of the time, ${number(overhead.record_ms, 2)} ms a record`;
 }

@@ -11,9 +11,11 @@ if os.environ.get("KERAS_BACKEND") != "jax":
 import jax
 import jax.numpy as jnp
 
-from gradwatch.native import Layout
+from gradwatch.native import TensorLayout
 
 UINT32, UINT8 = jnp.uint32, jnp.uint8
+DUE = jnp.array([1.0, 1.0], jnp.float32)
+"""Scale and detail: the step is recorded."""
 
 
 @pytest.fixture(scope="module")
@@ -43,16 +45,17 @@ def tensors():
     ]
 
 
-def measure(target, scale, *tensors):
+def measure(target, scale, *tensors, detail=2):
     n = len(tensors)
     call = target("GwMeasure", ((n, 22), UINT32), ((n, 128), UINT32))
-    return call(jnp.array([scale, 1.0], jnp.float32), *tensors)
+    controls = jnp.stack([jnp.asarray(c, jnp.float32) for c in (scale, detail)])
+    return call(controls, *tensors)
 
 
 def plain(build, tensors):
     """The layout, and copies of the tensors that NumPy owns."""
     arrays = [np.array(tensor) for tensor in tensors]
-    return Layout([(a.size, a.dtype.name) for a in arrays], build), arrays
+    return TensorLayout([(a.size, a.dtype.name) for a in arrays], build), arrays
 
 
 def wide(bits):
@@ -77,10 +80,10 @@ def test_samples_moves_and_norms(target, builds, tensors):
 
     @jax.jit
     def step(*tensors):
-        sample = target("GwSample", ((layout.sample_bytes,), UINT8))(*tensors)
+        sample = target("GwSample", ((layout.sample_bytes,), UINT8))(DUE, *tensors)
         after = [2 * tensor for tensor in tensors]
-        moves = target("GwMoves", ((n, 8), UINT32))(sample, *after)
-        return sample, moves, target("GwNorms", ((n, 2), UINT32))(*tensors)
+        moves = target("GwMoves", ((n, 8), UINT32))(DUE, sample, *after)
+        return sample, moves, target("GwNorms", ((n, 2), UINT32))(DUE, *tensors)
 
     sample, moves, norms = step(*tensors)
     np.testing.assert_array_equal(sample, layout.sample(pointers))
@@ -107,6 +110,14 @@ def test_a_branch_and_a_loop_measure(target):
     np.testing.assert_allclose(wide(rows)[:, 0, 0], [norm, 0, 4 * norm, 0], 1e-12)
 
 
+def test_histograms_are_counted_from_detail_2_on(target):
+    """Detail 1 gives rows alone."""
+    x = jnp.arange(1.0, 9.0)
+    program = jax.jit(lambda detail: measure(target, 1.0, x, detail=detail)[1])
+    assert int(program(1).sum()) == 0
+    assert int(program(2).sum()) == 8
+
+
 def test_what_cannot_be_measured_is_an_error(target):
     """Another element type, a result of another size, no controls."""
     whole = jnp.arange(3)
@@ -114,10 +125,10 @@ def test_what_cannot_be_measured_is_an_error(target):
         jax.block_until_ready(measure(target, 1.0, whole))
     x = jnp.ones(3)
     with pytest.raises(Exception, match=r"the results must be uint32\[tensors, 2\]"):
-        jax.block_until_ready(target("GwNorms", ((1, 3), UINT32))(x))
-    with pytest.raises(Exception, match="the first argument must be uint8, the sample"):
+        jax.block_until_ready(target("GwNorms", ((1, 3), UINT32))(DUE, x))
+    with pytest.raises(Exception, match="the second argument must be uint8"):
         jax.block_until_ready(
-            target("GwMoves", ((1, 8), UINT32))(jnp.zeros(1, UINT8), x)
+            target("GwMoves", ((1, 8), UINT32))(DUE, jnp.zeros(1, UINT8), x)
         )
     with pytest.raises(Exception, match=r"the first argument must be float32\[2\]"):
         shapes = (((1, 22), UINT32), ((1, 128), UINT32))

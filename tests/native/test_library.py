@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from gradwatch._errors import GradwatchError
-from gradwatch.native import Layout, _library, address, library, why_not
+from gradwatch.native import TensorLayout, _library, address, library, why_not
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,7 +56,7 @@ def test_the_environment_disables_it(installed, monkeypatch):
     monkeypatch.setenv("GRADWATCH_NATIVE", "0")
     assert (library(), why_not()) == (None, "GRADWATCH_NATIVE=0 is set")
     with pytest.raises(GradwatchError, match="GRADWATCH_NATIVE=0 is set. Ask `gradwat"):
-        Layout([(1, "float32")])
+        TensorLayout([(1, "float32")])
     monkeypatch.setenv("GRADWATCH_NATIVE", "1")
     assert library() is not None
 
@@ -159,7 +159,7 @@ def test_two_copies_work_side_by_side(installed, builds):
     """Two versions of the package in one process."""
     array = np.array([3.0, 4.0])
     for build in (library(), builds[-1]):
-        [norm] = Layout([(2, "float64")], build).norms([array.ctypes.data])
+        [norm] = TensorLayout([(2, "float64")], build).norms([array.ctypes.data])
         assert norm == 5.0
     assert library().address("gw_measure") != builds[-1].address("gw_measure")
 
@@ -167,11 +167,11 @@ def test_two_copies_work_side_by_side(installed, builds):
 FORKED = """
 import os
 import numpy as np
-from gradwatch.native import Layout, library
+from gradwatch.native import TensorLayout, library
 array = np.array([3.0, 4.0])
 assert library() is not None
 child = os.fork()
-[norm] = Layout([(2, "float64")]).norms([array.ctypes.data])
+[norm] = TensorLayout([(2, "float64")]).norms([array.ctypes.data])
 assert norm == 5.0
 if child:
     assert os.waitpid(child, 0)[1] == 0
@@ -191,8 +191,8 @@ def test_a_forked_process_measures(builds):
 def test_a_layout_refuses_what_does_not_fit(builds):
     """Another type, another number of addresses, another sample."""
     with pytest.raises(GradwatchError, match="`tensors` must be .* Received: 'int32'"):
-        Layout([(1, "int32")], builds[0])
-    layout = Layout([(1, "float32")], builds[0])
+        TensorLayout([(1, "int32")], builds[0])
+    layout = TensorLayout([(1, "float32")], builds[0])
     with pytest.raises(GradwatchError, match="`pointers` must hold .* 2 for 1 tensors"):
         layout.measure([0, 0])
     with pytest.raises(GradwatchError, match="`sample` must hold 8 bytes"):

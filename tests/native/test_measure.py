@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.native import twin
 
-from gradwatch.native import Layout
+from gradwatch.native import TensorLayout
 
 DTYPES = {
     "float32": np.float32,
@@ -25,7 +25,7 @@ SIZES += (2047, 2048, 2049, 4095, 4096, 4097, 6143, 6145)
 
 
 def measure(build, array, scale=1.0, histograms=False):
-    layout = Layout([(array.size, array.dtype.name)], build)
+    layout = TensorLayout([(array.size, array.dtype.name)], build)
     rows, counts = layout.measure([array.ctypes.data], scale, histograms)
     return rows[0], None if counts is None else counts[0]
 
@@ -140,7 +140,7 @@ def test_every_size_and_every_address_is_measured_right(builds, dtype):
             memory = np.zeros(array.nbytes + 8, np.uint8)
             for offset in {1, item // 2, 3}:
                 memory[offset : offset + array.nbytes] = array.view(np.uint8)
-                layout = Layout([(size, dtype)], build)
+                layout = TensorLayout([(size, dtype)], build)
                 odd = layout.measure([memory.ctypes.data + offset], 1.0, True)
                 np.testing.assert_array_equal(odd[0][0], aligned[0])
                 np.testing.assert_array_equal(odd[1][0], aligned[1])
@@ -206,7 +206,7 @@ def test_a_flushing_thread_is_measured_as_any_other(builds):
     before, flushing, after = ((ctypes.c_uint32 * 8)() for _ in range(3))
     array, denormal = np.full(3000, 1e-40, np.float32), np.full(4, 1e-310)
     for build in builds:
-        narrow = Layout([(4, "float64")], build)
+        narrow = TensorLayout([(4, "float64")], build)
         libm.fegetenv(before)
         ctypes.memmove(flushing, before, 32)
         flushing[7] |= 0x8040  # MXCSR: denormal results and operands are zero
@@ -225,7 +225,7 @@ def test_threads_share_a_layout(builds):
     """There is no state in the library, and none that changes in a layout."""
     array = np.random.default_rng(6).normal(size=50_000).astype(np.float32)
     for build in builds:
-        layout = Layout([(array.size, "float32")] * 3, build)
+        layout = TensorLayout([(array.size, "float32")] * 3, build)
         first = layout.measure([array.ctypes.data] * 3)[0]
         with ThreadPoolExecutor(8) as pool:
             calls = [
@@ -250,11 +250,13 @@ def test_norms_propagate_what_is_not_finite(builds):
     expected = [5.0, 2**0.5 * 1e200, 1e-200, np.inf, np.nan, 0.0, 5000**0.5 * 1e-310]
     expected.append(np.inf)
     for build in builds:
-        layout = Layout([(t.size, "float64") for t in tensors], build)
+        layout = TensorLayout([(t.size, "float64") for t in tensors], build)
         norms = layout.norms([t.ctypes.data for t in tensors])
         np.testing.assert_allclose(norms, expected, 1e-12)
     for dtype in ("float32", "float16", "bfloat16"):
         array = cast(np.random.default_rng(8).normal(size=5001) * 100, dtype)
         for build in builds:
-            [norm] = Layout([(array.size, dtype)], build).norms([array.ctypes.data])
+            [norm] = TensorLayout([(array.size, dtype)], build).norms(
+                [array.ctypes.data]
+            )
             np.testing.assert_allclose(norm, twin.row(array)[0], 1e-12)

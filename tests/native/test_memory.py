@@ -41,7 +41,7 @@ def test_sanitizers_see_nothing_wrong(builds, tmp_path, level):
 GUARDED = """
 import ctypes, mmap, sys
 import numpy as np
-from gradwatch.native import Layout, _library
+from gradwatch.native import TensorLayout, _library
 directory = _library.DIRECTORY
 build = _library._open(directory, _library._builds(directory), sys.argv[1])
 page = mmap.PAGESIZE
@@ -54,7 +54,7 @@ for guard in (start, start + (pages + 1) * page):
 ends = start + (pages + 1) * page
 for dtype, item in (("float32", 4), ("float64", 8), ("float16", 2), ("bfloat16", 2)):
     for size in (1, 5, 17, 255, 1025, 2047, 2048, 2049, 4103, 65536, 65999):
-        layout = Layout([(size, dtype)], build)
+        layout = TensorLayout([(size, dtype)], build)
         for address in (start + page, ends - size * item):
             layout.measure([address], 3.0, True)
             layout.measure([address], 1.0, True)

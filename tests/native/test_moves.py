@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from tests.native import twin
 
-from gradwatch.native import Layout
+from gradwatch.native import TensorLayout
 
 DTYPES = {
     "float32": np.float32,
@@ -16,7 +16,7 @@ DTYPES = {
 
 
 def moves(build, before, after):
-    layout = Layout([(before.size, before.dtype.name)], build)
+    layout = TensorLayout([(before.size, before.dtype.name)], build)
     sample = layout.sample([before.ctypes.data])
     return layout.moves(sample, [after.ctypes.data])[0]
 
@@ -31,7 +31,7 @@ def test_the_sample_is_of_evenly_spread_blocks(builds, dtype):
         taken = twin.sampled(tensor).view(np.uint8)
         pieces += [taken, np.zeros(-taken.size % 8, np.uint8)]
     for build in builds:
-        layout = Layout([(size, dtype) for size in sizes], build)
+        layout = TensorLayout([(size, dtype) for size in sizes], build)
         sample = layout.sample([tensor.ctypes.data for tensor in tensors])
         np.testing.assert_array_equal(sample, np.concatenate(pieces))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradwatch.native import TYPES, Layout
+from gradwatch.native import TYPES, TensorLayout
 
 SOURCES = Path(__file__).parents[2] / "src" / "gradwatch" / "native"
 
@@ -40,7 +40,7 @@ def test_custom_calls_give_what_the_plain_functions_give(builds, tensors):
     """Rows with counts beside them, samples, moves and norms."""
     pointers = [tensor.ctypes.data for tensor in tensors]
     for build in builds:
-        layout = Layout([(t.size, t.dtype.name) for t in tensors], build)
+        layout = TensorLayout([(t.size, t.dtype.name) for t in tensors], build)
         for histograms in (0.0, 1.0):
             controls = np.array([3.7, histograms])
             out = np.full((len(tensors), 139), 9.0)

@@ -186,9 +186,8 @@ def write_run(
             "records": len(records),
             "seconds": 12.5,
             "step_ms": 20.0,
-            "in_step_ms": 1.5,
+            "record_ms": 1.5,
             "host_ms": 0.7,
-            "compared_with": "other steps",
             "share": 0.011,
         }
         writer.note("overhead", cost)

@@ -10,13 +10,14 @@ from hypothesis.extra import numpy as some
 from keras import ops
 
 from gradwatch.backends import current
+from gradwatch.native import library
 from gradwatch.summarise import COLUMNS, Lean, finished
 
 from . import twins
 from .models import single
 
 MEASURED = COLUMNS[: COLUMNS.index("weight_norm")]
-WAYS = ("native", "lean")
+WAYS = ("native", "lean") if library() is not None else ("lean",)
 # Compilers set what is smaller to zero, as the hardware would.
 NORMAL = st.floats(width=32, allow_subnormal=False)
 # The same shapes each time: JAX compiles for each anew.

@@ -9,6 +9,7 @@ import pytest
 from gradwatch.backends import current
 from gradwatch.monitor import GradientMonitor
 from gradwatch.monitor._optimizer import sweep_of
+from gradwatch.native import library
 from gradwatch.run import open_run
 
 from . import twins
@@ -110,7 +111,8 @@ def test_updates_are_what_the_weights_moved(tmp_path, name):
             for column, truth in (("update_norm", moved), ("weight_norm", before)):
                 check(series, column, step, np.linalg.norm(truth), case)
             expected = twins.columns(GRADIENTS[step][weight])
-            for column in ("norm", "mean", "std", "min", "max"):
+            exact = library() is not None or series.size <= 4_096
+            for column in ("norm", "mean", "std", "min", "max") if exact else ("norm",):
                 np.testing.assert_allclose(
                     getattr(series, column)[step], expected[column], 1e-4, err_msg=case
                 )

@@ -9,7 +9,7 @@ Example:
 >>> import gradwatch.native as native
 >>> if native.library() is not None:
 ...     gradient = np.array([3.0, -4.0, 0.0], np.float32)
-...     layout = native.Layout([(gradient.size, "float32")])
+...     layout = native.TensorLayout([(gradient.size, "float32")])
 ...     rows, _ = layout.measure([gradient.ctypes.data])
 ...     assert rows[0, 0] == 5.0  # the norm
 """
@@ -17,12 +17,8 @@ Example:
 from ._layout import TensorLayout
 from ._library import TYPES, Library, address, library, why_not
 
-Layout = TensorLayout
-"""Short name of `TensorLayout`: within this room no other layout is meant."""
-
 __all__ = [
     "TYPES",
-    "Layout",
     "Library",
     "TensorLayout",
     "address",

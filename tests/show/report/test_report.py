@@ -52,7 +52,7 @@ def run(tmp_path):
         }
         writer.finding(4, finding)
         overhead = {"steps": 10, "records": 10, "host_ms": 0.5, "share": 0.02}
-        writer.note("overhead", {**overhead, "in_step_ms": None})
+        writer.note("overhead", {**overhead, "record_ms": None})
     return tmp_path / "runs" / "sick"
 
 
@@ -143,17 +143,20 @@ def test_json_is_what_a_script_wants(run, well):
 @pytest.mark.parametrize(
     ("facts", "words"),
     [
-        ({"compared_with": "other steps"}, "1.0 ms in the step: 2.0 % of the training"),
-        ({"compared_with": "an estimate"}, "about 1.0 ms in the step: about 2.0 % of"),
+        (
+            {},
+            "7 of 7 steps were recorded, at 1.50 ms each: 2.0 % of the training time.",
+        ),
         ({"so_far": True}, "2.0 % of the training time so far."),
+        ({"share": None, "record_ms": None}, "7 of 7 steps were recorded."),
     ],
 )
 def test_a_cost_says_how_it_is_known(well, facts, words):
-    """What was estimated is not told as what was measured."""
+    """A training without other steps to compare with does not know its cost."""
     with RunWriter(well) as writer:
         layout = Layout(NAMES[:1], ("weight",), (6,))
         writer.write(Record(6, layout, rows_at(6, 1), None, {}))
-        cost = {"steps": 7, "records": 7, "host_ms": 0.5, "in_step_ms": 1.0}
+        cost = {"steps": 7, "records": 7, "host_ms": 0.5, "record_ms": 1.5}
         writer.note("overhead", {**cost, "share": 0.02, **facts})
     assert words in report([well], "md")
 

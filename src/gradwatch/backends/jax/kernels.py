@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...native import TYPES, Layout, address, library
+from ...native import TYPES, TensorLayout, address, library
 from .._kernels import BaseKernels
 from .._protocol import Parts, Tensor
 from .._recompute import recompute
@@ -74,7 +74,7 @@ class JaxSweep:
     def sample(self, tensors: Sequence[Tensor], detail: Any) -> Tensor:
         """Returns copies of blocks of the tensors, as bytes."""
         tensors = [_readable(tensor) for tensor in tensors]
-        layout = Layout([(tensor.size, str(tensor.dtype)) for tensor in tensors])
+        layout = TensorLayout([(tensor.size, str(tensor.dtype)) for tensor in tensors])
         result = jax.ShapeDtypeStruct((layout.sample_bytes,), jnp.uint8)  # type: ignore[no-untyped-call]
         return _call("GwSample", result, detail, tensors)
 

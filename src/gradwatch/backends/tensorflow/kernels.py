@@ -14,7 +14,7 @@ from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 from tensorflow.python.framework import ops as tf_ops
 from tensorflow.python.ops import control_flow_util
 
-from ...native import TYPES, Layout, address, library
+from ...native import TYPES, TensorLayout, address, library
 from .._kernels import BaseKernels
 from .._protocol import Parts, Tensor
 from .._recompute import recompute
@@ -136,7 +136,9 @@ class TFSweep:
     def sample(self, tensors: Sequence[Tensor], detail: Any) -> Tensor:
         """Returns copies of blocks of the tensors, as bytes."""
         tensors = [_readable(tensor) for tensor in tensors]
-        layout = Layout([(_size(tensor), tensor.dtype.name) for tensor in tensors])
+        layout = TensorLayout(
+            [(_size(tensor), tensor.dtype.name) for tensor in tensors]
+        )
         return self._call("gw_xla_sample", (layout.sample_bytes,), tensors, detail)
 
     def moves(self, sample: Tensor, tensors: Sequence[Tensor], detail: Any) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import torch
 
-from ...native import TYPES, Layout, library
+from ...native import TYPES, TensorLayout, library
 from .._kernels import BaseKernels
 from .._protocol import Parts, Tensor
 
@@ -39,7 +39,7 @@ class TorchSweep:
     gated = False
 
     def __init__(self) -> None:
-        self._layouts: dict[tuple[Any, ...], Layout] = {}
+        self._layouts: dict[tuple[Any, ...], TensorLayout] = {}
 
     @classmethod
     def or_none(cls) -> TorchSweep | None:
@@ -74,12 +74,14 @@ class TorchSweep:
         layout, pointers, _alive = self._prepared(tensors)
         return layout.norms(pointers)
 
-    def _prepared(self, tensors: Sequence[Tensor]) -> tuple[Layout, list[int], Any]:
+    def _prepared(
+        self, tensors: Sequence[Tensor]
+    ) -> tuple[TensorLayout, list[int], Any]:
         """Returns the layout of tensors, where they are, and what keeps them there."""
         alive = [_readable(tensor) for tensor in tensors]
         key = tuple((tensor.numel(), tensor.dtype) for tensor in alive)
         if key not in self._layouts:
-            self._layouts[key] = Layout([(n, _name(dtype)) for n, dtype in key])
+            self._layouts[key] = TensorLayout([(n, _name(dtype)) for n, dtype in key])
         return self._layouts[key], [tensor.data_ptr() for tensor in alive], alive
 
 

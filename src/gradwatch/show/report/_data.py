@@ -163,16 +163,13 @@ def _recorded(run: Run) -> str:
 def _cost(overhead: dict[str, Any] | None) -> str:
     if not overhead:
         return "It was not noted what watching cost: the training did not end yet."
-    share, host = overhead.get("share"), overhead.get("host_ms") or 0.0
+    share, each = overhead.get("share"), overhead.get("record_ms")
     records, steps = overhead.get("records", 0), overhead.get("steps", 0)
     words = f"{records:,} of {steps:,} steps were recorded"
-    words += f", at {host:.1f} ms of the host each"
-    inside = overhead.get("in_step_ms")
-    about = "about " if overhead.get("compared_with") == "an estimate" else ""
-    if inside is not None:
-        words += f" and {about}{inside:.1f} ms in the step"
+    if each is not None:
+        words += f", at {each:.2f} ms each"
     if share is not None:
-        words += f": {about}{100 * share:.1f} % of the training time"
+        words += f": {100 * share:.1f} % of the training time"
     return f"{words}{' so far' if overhead.get('so_far') else ''}."
 
 

@@ -27,6 +27,15 @@ from ._rules import (
 _IDLE, _ROWS = 0.5, 50
 
 
+_EACH, _THEN_EVERY = 256, 8
+"""Number of records that are all judged, and the distance of those judged later.
+
+To ask all rules takes the better part of a millisecond: too much for a training that
+makes a thousand records a second.
+"""
+_NONFINITE = [COLUMNS.index(name) for name in ("nan", "posinf", "neginf")]
+
+
 @dataclass
 class _Streak:
     """The recorded steps in a row at which a sign is seen.
@@ -75,7 +84,8 @@ class RuleEngine:
         broken = self._has("nonfinite")
         with np.errstate(all="ignore"):
             step = self._history.append(record)
-            if broken:  # after the first NaN all numbers are its consequence
+            # After the first NaN all numbers are its consequence.
+            if broken or not self._is_judged(record):
                 return []
             for rule, streaks in zip(RULES, self._streaks, strict=True):
                 if self._single and self._has("nonfinite"):
@@ -86,6 +96,17 @@ class RuleEngine:
                 if made or not explained:
                     changed += self._ask(rule, streaks, step, explained)
         return [self.findings[index] for index in changed]
+
+    def _is_judged(self, record: Record) -> bool:
+        """Returns whether the rules are asked about a record; all are in the history.
+
+        A symptom that comes late stays for more than a few records, but a NaN may be in
+        one of them only.
+        """
+        count = self._history.count
+        if count <= _EACH or count % _THEN_EVERY == 0:
+            return True
+        return bool(np.any(record.rows[:, _NONFINITE] > 0))
 
     def read_notes(self, notes: Mapping[str, Any], step: int) -> list[Finding]:
         """Returns what the notes at the end of a training confirm."""

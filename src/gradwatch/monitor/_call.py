@@ -17,7 +17,7 @@ from .._keras import (
     learning_rate_of,
     step_count,
 )
-from ..backends import BaseKernels, Parts, Sweep, Tensor, Tie
+from ..backends import BaseKernels, Parts, Sweep, Tensor, Tie, current
 
 
 @dataclass
@@ -43,9 +43,13 @@ class Call:
     state: Callable[[], contextlib.AbstractContextManager[None]]
     advanced: Callable[[Any], Tensor]
 
-    def dense(self, index: int, kernels: BaseKernels) -> Tensor:
-        """Returns a gradient with all its rows."""
-        return kernels.dense(self.grads[index], tuple(self.values[index].shape))
+    def readable(self, index: int, kernels: BaseKernels) -> Tensor:
+        """Returns a gradient with all its rows, for reading only."""
+        grad = self.grads[index]
+        if current().watching.is_tensor(grad):
+            # As it was given: inside a branch, anything made of it hides what it is.
+            [grad] = kernels.apart([grad])
+        return kernels.dense(grad, tuple(self.values[index].shape))
 
 
 @contextlib.contextmanager
@@ -105,7 +109,7 @@ def applied(
     chosen = [present.index(i) for i in indices]
 
     def norms(sweep: Sweep, detail: Any) -> Parts:
-        grads = kernels.apart([call.dense(i, kernels) for i in present])
+        grads = [call.readable(i, kernels) for i in present]
         if scale is not None:
             grads = [g / ops.cast(scale, g.dtype) for g in grads]
         if steps:

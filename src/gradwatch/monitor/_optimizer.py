@@ -266,13 +266,12 @@ class OptimizerTap:
         norms = applied(self.optimizer, call, scale, indices, kernels)
 
         def measured() -> tuple[Parts, Any]:
-            grads = kernels.apart([call.dense(index, kernels) for index in indices])
+            grads = [call.readable(index, kernels) for index in indices]
             parts = sweep.measure(grads, detail, scale)
             values = [call.values[index] for index in indices]
-            sample = sweep.sample(values, detail)
             if norms is not None and not sweep.gated:
                 parts |= norms(sweep, detail)
-            return parts, sample
+            return parts, sweep.sample(values, detail)
 
         if not sweep.gated:
             parts, sample = stream.branch(due, measured)

@@ -19,7 +19,7 @@ BUCKETS = 128
 """Number of counts in a histogram: `summarise.BUCKETS`."""
 
 MOVES = 4
-"""Columns of `TensorLayout.moves`: weight norm, its standard error, update norm, its own."""
+"""Columns of `moves`: weight norm, its standard error, update norm, its own."""
 
 Rows = NDArray[np.float64]
 
@@ -144,8 +144,8 @@ class TensorLayout:
         if len(pointers) != self._count:
             raise GradwatchError(
                 f"`pointers` must hold one address per tensor. Received: "
-                f"{len(pointers)} for {self._count} tensors. Build a new `TensorLayout` when "
-                "the list of tensors changes."
+                f"{len(pointers)} for {self._count} tensors. Build a new "
+                "`TensorLayout` when the list of tensors changes."
             )
         return array("Q", pointers)
 
@@ -154,6 +154,6 @@ class TensorLayout:
         if not (fits and sample.flags.c_contiguous):
             raise GradwatchError(
                 f"`sample` must hold {self.sample_bytes} bytes in one piece. Received: "
-                f"{sample.size} elements of {sample.dtype}. Pass what `TensorLayout.sample` "
-                "of the same tensors returned."
+                f"{sample.size} elements of {sample.dtype}. Pass what "
+                "`TensorLayout.sample` of the same tensors returned."
             )

@@ -11,6 +11,7 @@ from ._columns import LOWEST as LOWEST
 from ._columns import OCTAVES as OCTAVES
 from ._columns import blank as blank
 from ._columns import bucket_edges as bucket_edges
+from ._columns import finished as finished
 from ._columns import is_blank as is_blank
 from ._row import Row as Row
 
@@ -18,13 +19,12 @@ from ._row import Row as Row
 # report, TensorBoard's tab) do not wait for one.
 if TYPE_CHECKING:
     from ._lean import Lean as Lean
-    from ._lean import finished as finished
 else:
 
     def __getattr__(name: str) -> Any:
-        if name in ("Lean", "finished"):
+        if name == "Lean":
             from . import _lean
 
-            value = globals()[name] = getattr(_lean, name)
+            value = globals()[name] = _lean.Lean
             return value
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

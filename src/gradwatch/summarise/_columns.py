@@ -6,6 +6,7 @@ in `COLUMNS`. Beside it, where due, stand the counts of a histogram of fixed siz
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ The first eleven are those of `Row`: of the unscaled gradient before clipping, o
 finite elements. `applied_norm` is the norm of what the optimizer's rule was given,
 after accumulation and clipping.
 """
+
+_ROW = COLUMNS.index("weight_norm")
+_DIVIDED = [COLUMNS.index(name) for name in ("norm", "mean", "std", "mean_abs")]
 
 # "Not measured" is neither zero nor NaN (which is "measured, NaN"). In a float64 it is
 # this NaN, whose payload no arithmetic makes. A float32 can hold the payload, too, so
@@ -76,3 +80,27 @@ def bucket_edges() -> NDArray[np.float64]:
     """
     positive = np.ldexp(1.0, np.arange(LOWEST + 1, HIGHEST + 2))
     return np.concatenate([-positive[::-1], [0.0], positive])
+
+
+def finished(parts: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Returns what a step sent with its range, on the host and in float64.
+
+    What the native sweep sent is that already; what `Lean` sent has a last column more,
+    for each group of columns that it belongs to, which is the exponent.
+    """
+    result = {name: np.asarray(part) for name, part in parts.items()}
+    with np.errstate(all="ignore"):
+        for name in ("rows", "values", "gradients"):
+            if name in result and result[name].shape[1] > _ROW:
+                rows = result[name].astype(np.float64)
+                rows[:, _DIVIDED] *= np.exp2(rows[:, _ROW:])
+                result[name] = rows[:, :_ROW]
+        if "moves" in result and result["moves"].shape[1] == 6:
+            weights, updates = np.hsplit(result["moves"].astype(np.float64), 2)
+            halves = [half[:, :2] * np.exp2(half[:, 2:]) for half in (weights, updates)]
+            result["moves"] = np.hstack(halves)
+        for name in ("accumulated", "applied"):
+            if name in result and result[name].ndim == 2:
+                norms, exponents = result[name].astype(np.float64).T
+                result[name] = norms * np.exp2(exponents)
+    return result

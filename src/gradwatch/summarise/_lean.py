@@ -14,14 +14,14 @@ exponent travels with it: `finished` multiplies on the host, where there is room
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from keras import ops
 from numpy.typing import NDArray
 
-from ._columns import BUCKETS, COLUMNS, HIGHEST, LOWEST, OCTAVES
+from ._columns import BUCKETS, HIGHEST, LOWEST, OCTAVES
 from ._moments import FLOAT16_VANISHES
 
 Tensor = Any
@@ -33,8 +33,6 @@ MOVED = 64
 """Number of blocks that tell how far a large weight has moved."""
 LAST = 126.0
 """2 ** 127 is the largest power of two that is a float32."""
-_ROW = COLUMNS.index("weight_norm")
-_DIVIDED = [COLUMNS.index(name) for name in ("norm", "mean", "std", "mean_abs")]
 LARGEST = 1e30
 """Sums of squares above this are recomputed with a power of two of their own."""
 
@@ -154,7 +152,7 @@ class Lean:
     def _rows(
         self, whole: Sequence[Tensor], matrix: Tensor, inside: Any, scale: Tensor
     ) -> Tensor:
-        """Returns the columns of each tensor, and the exponent of those `_DIVIDED`."""
+        """Returns the columns of each tensor, and the exponent of some of them."""
         inside = ops.convert_to_tensor(inside)
         finite = ops.logical_and(ops.isfinite(matrix), inside)
         zero, infinite = ops.zeros_like(matrix), ops.full_like(matrix, math.inf)
@@ -256,30 +254,6 @@ class Lean:
             ops.ones_like(numbers, "float32"), numbers, lines * (BUCKETS + 1)
         )
         return ops.reshape(counts, (lines, BUCKETS + 1))[:, :BUCKETS]
-
-
-def finished(parts: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Returns what a step sent with its range, on the host and in float64.
-
-    What the native sweep sent is that already; what `Lean` sent has a last column more,
-    for each group of columns that it belongs to, which is the exponent.
-    """
-    result = {name: np.asarray(part) for name, part in parts.items()}
-    with np.errstate(all="ignore"):
-        for name in ("rows", "values", "gradients"):
-            if name in result and result[name].shape[1] > _ROW:
-                rows = result[name].astype(np.float64)
-                rows[:, _DIVIDED] *= np.exp2(rows[:, _ROW:])
-                result[name] = rows[:, :_ROW]
-        if "moves" in result and result["moves"].shape[1] == 6:
-            weights, updates = np.hsplit(result["moves"].astype(np.float64), 2)
-            halves = [half[:, :2] * np.exp2(half[:, 2:]) for half in (weights, updates)]
-            result["moves"] = np.hstack(halves)
-        for name in ("accumulated", "applied"):
-            if name in result and result[name].ndim == 2:
-                norms, exponents = result[name].astype(np.float64).T
-                result[name] = norms * np.exp2(exponents)
-    return result
 
 
 def block_indices(size: Any, blocks: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -34,6 +35,7 @@ class LossHistory:
             self.was_nonfinite = True
             return
         self._known = None
+        vars(self).pop("learnt", None)
         self.seen.append(float(loss))
         if len(self.seen) > _KEPT:
             self._whole = False
@@ -121,7 +123,7 @@ class LossHistory:
         half = np.array(self.seen[len(self.seen) // 2 :])
         return float(half.std()) / max(abs(float(half.mean())), 1e-30)
 
-    @property
+    @functools.cached_property
     def learnt(self) -> bool:
         """True if much of it is gone, and not by chance."""
         if not self.known:

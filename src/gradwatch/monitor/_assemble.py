@@ -54,19 +54,18 @@ def labels_of(watching: Watching) -> Labels:
 
 
 @np.errstate(all="ignore")  # a training that diverges may have made NumPy raise
-def totals_of(labels: Labels, sent: dict[str, Parts]) -> dict[str, float]:
-    """Returns the numbers of the whole model; a step waits for no others."""
-    keys = [key for key in labels.weights if key in sent]
-    return _joined([TapTotals(sent[key]).numbers for key in keys])
-
-
-def headline(totals: dict[str, float]) -> dict[str, float]:
-    """Returns the numbers that go into the logs of Keras."""
-    numbers = {}
-    if "global_norm" in totals:
-        numbers["grad_norm"] = totals["global_norm"]
-    if totals.get("weight_norm"):
-        numbers["update_ratio"] = totals["update_norm"] / totals["weight_norm"]
+def headline(labels: Labels, sent: dict[str, Parts]) -> dict[str, float]:
+    """Returns the numbers for the logs of Keras; a step waits for no others."""
+    taps = [sent[key] for key in labels.weights if key in sent]
+    if not taps:
+        return {}
+    rows, moves = (
+        taps[0][name] if len(taps) == 1 else np.concatenate([tap[name] for tap in taps])
+        for name in ("rows", "moves")
+    )
+    numbers = {"grad_norm": _together(rows[:, 0], rows[:, MEASURED - 3 :])}
+    if before := _root(moves[:, 0]):
+        numbers["update_ratio"] = _root(moves[:, 2]) / before
     return numbers
 
 
@@ -102,15 +101,16 @@ class Assembler:
         sent: dict[str, Parts],
         labels: Labels,
         histograms: bool,
-        totals: dict[str, float],
+        loss: float | None,
     ) -> Record | None:
         """Returns the record of a step, or None if nothing was sent."""
         taps = {key: sent[key] for key in labels.weights if key in sent}
+        tap_totals = [TapTotals(parts) for parts in taps.values()]
         plan = self._plan(labels, tuple(taps), tuple(sent.get(ACTIVATIONS, ())))
         if not len(plan.layout):
             return None
         width = len(plan.layout.columns)
-        rows = [_weights(parts, width) for parts in taps.values()]
+        rows = [_weights(totals, width) for totals in tap_totals]
         counts = [parts["counts"] for parts in taps.values()] if histograms else []
         for part in sent.get(ACTIVATIONS, {}).values():
             rows.append(blank((len(part), width)))
@@ -121,6 +121,9 @@ class Assembler:
             together = np.concatenate(counts)[plan.order].astype(np.uint32)
         numbers = np.concatenate(rows)[plan.order]
         numbers[plan.exact, len(COLUMNS) :] = blank(1)
+        totals = _joined([each.numbers for each in tap_totals])
+        if loss is not None:
+            totals["loss"] = loss
         return Record(step, plan.layout, numbers, together, totals)
 
     def _plan(
@@ -162,9 +165,9 @@ def _planned(labels: Labels, taps: tuple[str, ...], kinds: tuple[str, ...]) -> P
     return Plan(layout, np.array(indices, np.intp), exact)
 
 
-def _weights(parts: Parts, width: int) -> NDArray[np.float64]:
+def _weights(totals: TapTotals, width: int) -> NDArray[np.float64]:
     """Returns the columns of each weight; those that were not measured are blank."""
-    totals = TapTotals(parts)
+    parts = totals.parts
     values = blank((len(parts["rows"]), width))
     values[:, :MEASURED] = parts["rows"]
     for index, name in enumerate(_MOVES):
@@ -177,14 +180,12 @@ def _weights(parts: Parts, width: int) -> NDArray[np.float64]:
     return values
 
 
-# on both ------------------------------------------------------------------------------
-
-
 class TapTotals:
     """The numbers of one tap for the step as a whole."""
 
     def __init__(self, parts: Parts) -> None:
-        self.scale, rate, advanced, updates = (float(n) for n in parts["totals"])
+        self.parts = parts
+        scale, rate, advanced, updates = (float(n) for n in parts["totals"])
         rows, moves = parts["rows"], parts["moves"]
         own, odd = rows[:, 0], rows[:, MEASURED - 3 :]
         before = parts.get("accumulated", own)
@@ -197,7 +198,7 @@ class TapTotals:
             "update_norm": _root(moves[:, 2]),
             "skipped": float(skipped),
             "update": float(self.applies),
-            "loss_scale": self.scale,
+            "loss_scale": scale,
         }
         if not math.isnan(rate):
             self.numbers["learning_rate"] = rate

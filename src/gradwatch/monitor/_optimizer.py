@@ -63,7 +63,7 @@ class Before:
         detail: How much of it is recorded.
         indices: Indices of the weights that are watched.
         totals: Numbers of the step as a whole.
-        parts: What is sent of the gradients.
+        parts: Returns what is sent of the gradients.
         sample: Blocks of the weights.
     """
 
@@ -72,7 +72,7 @@ class Before:
     detail: Any
     indices: list[int]
     totals: dict[str, Tensor]
-    parts: Parts
+    parts: Callable[[], Parts]
     sample: Any
 
 
@@ -259,28 +259,34 @@ class OptimizerTap:
 
     def _measure(
         self, call: Call, indices: Sequence[int], due: Any
-    ) -> tuple[Parts, Any]:
-        """Returns the numbers of the gradients, and a sample of the weights."""
+    ) -> tuple[Callable[[], Parts], Any]:
+        """Returns what gives the numbers of the gradients, and a sample of the weights.
+
+        An optimizer that runs now may use its gradients up: they are measured before.
+        """
         stream, scale = self.stream, self.scale
         sweep, kernels, detail = sweep_of(stream), stream.kernels, stream.wanted
         norms = applied(self.optimizer, call, scale, indices, kernels)
 
-        def measured() -> tuple[Parts, Any]:
+        def gradients() -> Parts:
             grads = [call.readable(index, kernels) for index in indices]
-            parts = sweep.measure(grads, detail, scale)
-            values = [call.values[index] for index in indices]
-            if norms is not None and not sweep.gated:
-                parts |= norms(sweep, detail)
-            return parts, sweep.sample(values, detail)
+            return sweep.measure(grads, detail, scale)
 
-        if not sweep.gated:
-            parts, sample = stream.branch(due, measured)
-            return parts, sample
-        parts, sample = measured()
-        if norms is not None:
+        def sampled() -> Any:
+            return sweep.sample([call.values[index] for index in indices], detail)
+
+        def others() -> Parts:
+            return {} if norms is None else norms(sweep, detail)
+
+        if sweep.gated:
             # Clipping and accumulation are computed again: only in steps that are due.
-            parts |= stream.branch(due, partial(norms, sweep, detail))
-        return parts, sample
+            extra = {} if norms is None else stream.branch(due, others)
+            return partial(dict, **gradients(), **extra), sampled()
+        if due is True:
+            return partial(dict, **gradients(), **others()), sampled()
+        # The update waits for this branch, and must not wait for all gradients.
+        extra, sample = stream.branch(due, lambda: (others(), sampled()))
+        return lambda: gradients() | extra, sample
 
     def _send(self, call: Call, before: Before, result: Any) -> None:
         """Sends the numbers of a call that has returned this."""
@@ -292,7 +298,7 @@ class OptimizerTap:
         def parts() -> Parts:
             values = [after[index] for index in before.indices]
             rate, updated = totals["learning_rate"], totals["updates"]
-            return before.parts | {
+            return before.parts() | {
                 "moves": sweep.moves(before.sample, values, before.detail),
                 "totals": _vector(totals["scale"], rate, advanced, updated),
             }

@@ -21,7 +21,7 @@ from .._keras import is_built
 from ..diagnose import Finding, UnhealthyError
 from ..run import Record, RunWriter, Sink, Sinks, numbers
 from ..summarise import finished
-from ._assemble import headline, labels_of, totals_of
+from ._assemble import headline, labels_of
 from ._embedding_rows import EmbeddingRows
 from ._failsafe import caught
 from ._model_facts import model_facts
@@ -194,7 +194,7 @@ class StepRecorder:
     def record(
         self, step: int, sent: Any, histograms: bool, loss: float | None = None
     ) -> None:
-        """Hands what a step sent to the worker; only the totals are computed here.
+        """Hands what a step sent to the worker; only the headline is computed here.
 
         The trainer waits where there are sinks: they are called on its own thread, as
         trackers may not work on another, and at this step.
@@ -204,12 +204,9 @@ class StepRecorder:
             return
         labels = labels_of(training.watching)
         sent = {key: finished(parts) for key, parts in sent.items()}
-        totals = totals_of(labels, sent)
-        if loss is not None:
-            totals["loss"] = loss
-        self.headline |= headline(totals)
+        self.headline |= headline(labels, sent)
         work = training.keeper.record
-        training.worker.put(step, partial(work, step, sent, labels, histograms, totals))
+        training.worker.put(step, partial(work, step, sent, labels, histograms, loss))
         if self._has_sinks:
             training.worker.drain()
             self._collect(training)

@@ -110,7 +110,7 @@ def _ends_epoch(info: StepInfo) -> bool:
 
 
 class _Earned:
-    """Spends what was earned: a share of the time that has passed."""
+    """Spends what was earned: a share of the time that was trained."""
 
     def __init__(self, share: float, cost: Cost) -> None:
         self._share = share
@@ -119,14 +119,14 @@ class _Earned:
 
     def __call__(self, info: StepInfo) -> bool:
         del info
-        now = time.perf_counter()
+        trained = self._cost.lasted
         if self._started is None or not self._cost.compiled:
             # The first step is compiled: what it takes says nothing of the others.
-            first, self._started = self._started is None, now
+            first, self._started = self._started is None, trained
             return first
         if self._cost.is_open:
             return False  # what a record costs is not known yet
-        earned = self._share * (now - self._started)
+        earned = self._share * (trained - self._started)
         return self._cost.spent + self._cost.next_one <= earned
 
 

@@ -196,10 +196,10 @@ class RunKeeper:
         sent: Any,
         labels: Labels,
         histograms: bool,
-        totals: dict[str, float],
+        loss: float | None,
     ) -> Outcome:
         """Writes the record of a step, then runs the rules on it."""
-        record = self._assembler.record(step, sent, labels, histograms, totals)
+        record = self._assembler.record(step, sent, labels, histograms, loss)
         if record is None:
             return None, []
         self._writer.write(record)

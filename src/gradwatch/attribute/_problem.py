@@ -282,7 +282,9 @@ class Problem:
         x = keras.tree.pack_sequence_as(self.x, tensors)
         target = self.target if own else self.target.for_rows(rows)
         with renamed(wrt="layer"):
-            return engine.run(self.model, x, None, target, given)
+            # Points come in numbers, the batch as it is once.
+            loop = points is not None
+            return engine.run(self.model, x, None, target, given, loop=loop)
 
     def _engine(
         self, given: tuple[Any, ...] = (), *, differentiate: bool = True

@@ -95,8 +95,9 @@ class Attack:
         leaves = () if given is None else tuple(self.tensors.leaves)
         wrt, options = (selector(self.layer),), PassOptions(given=leaves)
         engine = engine_for(self.model, wrt, options)
+        batch = (self.model, x, self.y, self.target, given or ())
         with renamed(wrt="layer"):
-            return engine.run(self.model, x, self.y, self.target, given or ())
+            return engine.run(*batch, loop=True)
 
     def _tensors(self, captured: Captured) -> Tensors:
         if self.layer is None:

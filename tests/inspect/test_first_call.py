@@ -176,7 +176,7 @@ def test_a_model_that_cannot_be_compiled_can_be_looked_at_again():
 
     class Asking(layers.Layer):
         def call(self, x):
-            return x * 2.0 if float(ops.sum(x)) > 0 else x * 3.0
+            return x * 2.0 if bool(ops.sum(x) > 0) else x * 3.0
 
         def compute_output_shape(self, shape):
             return shape

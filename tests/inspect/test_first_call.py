@@ -183,7 +183,7 @@ def test_a_model_that_cannot_be_compiled_can_be_looked_at_again():
 
     model = chain(dense("a"), Asking(name="asking"), dense("b"))
     if BACKEND == "jax":  # which runs nothing without a trace
-        with pytest.raises(Exception, match="Concret|Tracer"):
+        with pytest.raises(Exception, match="[Cc]oncret|[Tt]race"):
             ask(model)
         return
     looks = [ask(model) for _ in range(3)]

@@ -31,14 +31,19 @@ METHODS = {
 }
 
 
+def traces(model):
+    """How often the passes of a model were traced."""
+    return sum(engine.traces for engine in _engine._engines[model].values())
+
+
 @pytest.fixture
 def rows(monkeypatch):
     """How many rows each pass had."""
     seen, run = [], Engine.run
 
-    def counted(self, model, x, *args):
+    def counted(self, model, x, *args, **options):
         seen.append(len(keras.tree.flatten(x)[0]))
-        return run(self, model, x, *args)
+        return run(self, model, x, *args, **options)
 
     monkeypatch.setattr(Engine, "run", counted)
     return seen
@@ -104,17 +109,32 @@ def test_steps_share_one_compiled_pass():
     if keras.config.backend() == "torch":
         pytest.skip("torch compiles nothing")
     model = cnn()
-
-    def traces():
-        return sum(engine.traces for engine in _engine._engines[model].values())
-
     gw.integrated_gradients(model, X, TARGET, batch_size=6)
-    assert traces() == 1
+    assert traces(model) == 1
     gw.integrated_gradients(model, X, TARGET, steps=500, batch_size=6)
-    assert traces() == 1
+    assert traces(model) == 1
     options = {"steps": "auto", "tolerance": 0.5, "batch_size": 6}
     gw.integrated_gradients(model, X, gw.class_score(1), **options)
-    assert traces() == 1
+    assert traces(model) == 1
+
+
+def test_what_is_repeated_is_compiled_at_once(monkeypatch):
+    """A first pass over the points of a path, but not one over the batch as it is."""
+    if keras.config.backend() != "tensorflow":
+        pytest.skip("the others have only one way")
+    model = cnn()
+    gw.saliency(model, X, TARGET)
+    assert traces(model) == 0
+    gw.saliency(model, X, TARGET)
+    assert traces(model) == 1
+    uncompiled = []
+    monkeypatch.setattr(_engine, "_once", lambda *_: uncompiled.append(1))
+    gw.integrated_gradients(cnn(), X, TARGET)
+    model = cnn()
+    model.compile(loss="mse")
+    y = np.ones(model.compute_output_shape(X.shape))
+    attribute.fgsm(model, X, gw.loss(), y=y, epsilon=1)
+    assert uncompiled == []
 
 
 def test_engines_go_with_their_model():

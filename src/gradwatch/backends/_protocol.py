@@ -95,6 +95,10 @@ class Recorder(Protocol):
     def place(self, address: str) -> AbstractContextManager[None]:
         """Notes that operations inside the `with` belong to this layer."""
 
+    def read(self, variable: Any) -> None:
+        """Notes that the program reads a variable; most recorders need not know."""
+        del variable
+
 
 class Probe(Recorder, Protocol):
     """A recorder for training steps: notes what passes, and differentiates nothing."""
@@ -225,6 +229,17 @@ class Backend(ABC):
         compiled: bool,
     ) -> Runner:
         """Makes a program ready to run on batches like these tensors."""
+
+    def once(
+        self, program: Any, variables: Sequence[Any], tensors: Sequence[Tensor]
+    ) -> Passed | None:
+        """Runs a program uncompiled, where that is faster than to compile it.
+
+        Returns:
+            None if it is not faster, or if a compiled pass could give another result.
+        """
+        del program, variables, tensors
+        return None
 
     @abstractmethod
     def traced(self, function: Callable[[], Any], see: See) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import weakref
 from collections import OrderedDict
@@ -57,12 +58,12 @@ class Captured:
 
 @dataclass(slots=True)
 class _Prepared:
-    """A pass that is ready to run.
+    """A pass that is ready to run; without a runner, one that ran once, uncompiled.
 
     `held` keeps the objects alive that the key of the pass identifies by their `id`.
     """
 
-    runner: Runner
+    runner: Runner | None
     absent: list[Entry]
     raw: list[Any]
     weights: dict[str, Any]
@@ -87,25 +88,32 @@ class Engine:
         wrt: Wrt,
         *,
         training: bool | None,
-        compiled: bool,
+        compiled: bool | None,
         options: PassOptions = PLAIN,
     ) -> None:
         for name, value in (("training", training), ("compiled", compiled)):
-            by_target = name == "training" and value is None
-            if not isinstance(value, bool) and not by_target:
+            if not isinstance(value, bool) and value is not None:
                 raise GradwatchError(
                     f"`{name}` must be True or False. Received: {value!r}."
                 )
         self.wrt = () if wrt == () else tuple(selectors(wrt))
         self.training = training
-        self.compiled = compiled
+        at_first = compiled is None and current().COMPILES_FIRST
+        self.compiled = True if at_first else compiled
         self.options = options
         self.traces = 0
         self._ready: weakref.WeakSet[Any] = weakref.WeakSet()
         self._prepared: OrderedDict[Hashable, _Prepared] = OrderedDict()
 
     def run(
-        self, model: Any, x: Any, y: Any, target: Target, given: Sequence[Any] = ()
+        self,
+        model: Any,
+        x: Any,
+        y: Any,
+        target: Target,
+        given: Sequence[Any] = (),
+        *,
+        loop: bool = False,
     ) -> Captured:
         """Runs forward and backward once.
 
@@ -115,18 +123,22 @@ class Engine:
             y: Labels of the batch.
             target: The target to differentiate.
             given: The activations that the options of this engine declare as given.
+            loop: True if more passes of this signature follow, so that the first one
+                is worth compiling.
         """
         batch = self.ready(model, x, y, target, given)
         variables = tuple((id(v), v.trainable) for v in model.variables)
         key = (variables, target.key(), batch.signature, self._mode(target))
         with _tracing:
             prepared = self._prepared.get(key)
-            if prepared is None or prepared.parts != _parts(model):
-                return self._first(model, batch, target, key)
+            runner = prepared.runner if prepared is not None else None
+            if prepared is None or runner is None or prepared.parts != _parts(model):
+                once = self.compiled is None and prepared is None and not loop
+                return self._first(model, batch, target, key, once=once)
             self._prepared.move_to_end(key)
-        target.check(prepared.runner.outputs)
+        target.check(runner.outputs)
         with current().restored(prepared.raw):
-            passed = self._execute(prepared.runner, model, batch, target)
+            passed = self._execute(runner, model, batch, target)
         return _captured(passed, prepared, batch)
 
     def ready(
@@ -155,38 +167,58 @@ class Engine:
         return target.training if self.training is None else self.training
 
     def _first(
-        self, model: Any, batch: Batch, target: Target, key: Hashable
+        self, model: Any, batch: Batch, target: Target, key: Hashable, *, once: bool
     ) -> Captured:
-        """Traces and runs a pass, and keeps the compiled one if the run succeeds."""
+        """Runs a pass that is not compiled yet, and keeps it if the run succeeds.
+
+        With `once` it stays uncompiled, where the backend can run it so. It is noted
+        all the same: the next pass of the same key compiles.
+        """
         tree = walk(model)
         program = self._program(tree, batch, target)
         layers = [tree.model, *(node.layer for node in tree.layers.values())]
+        runner = passed = None
         with self._modified(tree, batch, target):
-            try:
-                self.traces += 1
-                runner = current().prepare(
-                    program, program.variables, batch.tensors, compiled=self.compiled
-                )
-                if not runner.compiled:
-                    passed = runner(batch.tensors)
-            except Exception as error:
-                _note(error, program)
-                raise
-            if runner.compiled:
-                passed = self._execute(runner, model, batch, target)
+            if once:
+                passed = _once(program, batch)
+            if passed is None:
+                runner, passed = self._prepare_and_run(program, batch)
         prepared = _Prepared(
             runner,
-            list(absent(program.selection, tree, runner.facts)),
+            list(absent(program.selection, tree, passed.facts)),
             current().raw_state(layers),
             {name: node.variable for name, node in tree.weights.items()},
             _parts(model),
             (list(model.variables), target.kept(), program.unlisted),
         )
-        if runner.compiled:
+        if runner is None or runner.compiled:
             self._prepared[key] = prepared
             while len(self._prepared) > KEPT:
                 self._prepared.popitem(last=False)
         return _captured(passed, prepared, batch)
+
+    def _prepare_and_run(
+        self, program: ForwardPass, batch: Batch
+    ) -> tuple[Runner, Passed]:
+        """Prepares a pass and runs it; one that cannot be compiled may run as it is."""
+        runner, tensors = None, batch.tensors
+        prepare = functools.partial(
+            current().prepare, program, program.variables, tensors
+        )
+        self.traces += 1
+        try:
+            runner = prepare(compiled=self.compiled is not False)
+            if not runner.compiled:
+                return runner, runner(tensors)
+        except Exception as error:
+            _note(error, program)
+            chosen = self.compiled is not None or isinstance(error, GradwatchError)
+            if runner is None and not chosen:
+                with contextlib.suppress(Exception):
+                    runner = prepare(compiled=False)
+                    return runner, runner(tensors)
+            raise
+        return runner, self._execute(runner, program.tree.model, batch, program.target)
 
     @contextlib.contextmanager
     def _modified(self, tree: Tree, batch: Batch, target: Target) -> Iterator[None]:
@@ -240,7 +272,7 @@ def engine_for(
     options: PassOptions = PLAIN,
     *,
     training: bool | None = False,
-    compiled: bool = True,
+    compiled: bool | None = None,
 ) -> Engine:
     """Returns the engine that is kept for a model and these arguments.
 
@@ -249,7 +281,8 @@ def engine_for(
         wrt: Selectors; the empty tuple selects nothing.
         options: Differences from the model's own forward pass.
         training: The mode of the forward pass; None leaves it to the target.
-        compiled: False runs operation by operation.
+        compiled: False runs operation by operation; None compiles the second pass of
+            a signature, where a single one is faster uncompiled.
     """
     fresh = Engine(wrt, training=training, compiled=compiled, options=options)
     require_model(model)
@@ -275,6 +308,20 @@ def _scale(model: Any, target: Target) -> Any:
     one = 1.0
     scaled = optimizer.scale_loss(one)
     return None if scaled is one else scaled
+
+
+def _once(program: ForwardPass, batch: Batch) -> Passed | None:
+    """Runs a pass uncompiled; None if a compiled one could give another result."""
+    # In half precision, operations that a compiler fuses round differently.
+    dtypes = {layer.compute_dtype for layer in all_layers(program.tree.model)}
+    if not dtypes.isdisjoint(("float16", "bfloat16")):
+        return None
+    passed = current().once(program, program.variables, batch.tensors)
+    if passed is None:
+        return None
+    unreached = absent(program.selection, program.tree, passed.facts)
+    is_frozen = [e.reason is not None and e.reason.cause == "frozen" for e in unreached]
+    return passed if all(is_frozen) else None
 
 
 def _captured(passed: Passed, prepared: _Prepared, batch: Batch) -> Captured:

@@ -26,8 +26,9 @@ class _Scope(keras.StatelessScope):
     An unlisted variable is read in the pass, but is not among `model.variables`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         super().__init__(collect_losses=True, initialize_variables=False)
+        self.recorder = recorder
         self.unlisted: list[Any] = []
         self.leaves: dict[int, Tensor] = {}
 
@@ -45,6 +46,7 @@ class _Scope(keras.StatelessScope):
         super().add_update((variable, value))
 
     def get_current_value(self, variable: Any) -> Any:
+        self.recorder.read(variable)
         value = self.state_mapping.get(id(variable))
         if value is None and not any(v is variable for v in self.unlisted):
             self.unlisted.append(variable)
@@ -83,7 +85,7 @@ class ForwardPass:
             differentiate=self.options.differentiate,
         )
         self.facts = session.facts
-        scope = _Scope()
+        scope = _Scope(recorder)
         for variable, value in zip(self.variables, values, strict=False):
             scope.state_mapping[id(variable)] = value
         self._mark_weights(recorder, scope)

@@ -83,12 +83,13 @@ def gradients(  # noqa: PLR0913 - `loss=` is shorthand that uncompiled models ne
     target: Any = None,
     loss: Any = None,
     training: bool | None = None,
-    compiled: bool = True,
+    compiled: bool | None = None,
 ) -> Gradients:
     """Returns the gradient of a target with respect to anything in a model, by name.
 
     Runs one forward and one backward pass, however much is requested. The model, its
-    optimizer and its random streams are not changed.
+    optimizer and its random streams are not changed. On TensorFlow the first call
+    with each shape costs about what an eager tape does; the second one compiles.
 
     Example:
     >>> import gradwatch as gw, keras, numpy as np
@@ -127,7 +128,9 @@ def gradients(  # noqa: PLR0913 - `loss=` is shorthand that uncompiled models ne
             and False for all other targets. Moving averages and random streams are
             not changed in either mode, so dropout draws the mask of the next training
             step (on torch, of `train_on_batch`; `fit` first draws a number itself).
-        compiled: False runs operation by operation, with the same results.
+        compiled: True compiles the first call already; False runs operation by
+            operation, with the same results. Default: as is fastest for a single call
+            first, and compiled from the second call on.
 
     Returns:
         The gradients by name. `.missing` gives the reason for each missing one.

@@ -252,9 +252,9 @@ def test_no_pass_has_more_rows_than_the_batch_size(image_model, check, monkeypat
     whole = function(a, image_model, **few)
     rows, run = [], gw.engine.Engine.run
 
-    def counted(self, model, x, *args):
+    def counted(self, model, x, *args, **options):
         rows.append(len(x))
-        return run(self, model, x, *args)
+        return run(self, model, x, *args, **options)
 
     monkeypatch.setattr(gw.engine.Engine, "run", counted)
     parts = function(a, image_model, **few, batch_size=2)

@@ -86,7 +86,7 @@ def look_at_waves(name):
 
 
 def looked(model, x, y, **question):
-    """Looks twice: the second time with what was compiled the first time."""
+    """Looks twice: the second time with a compiled pass, where there is one."""
     state, trace = random_state(), ""
     try:
         with assert_untouched(model):

@@ -230,7 +230,7 @@ def test_what_the_optimizer_does_is_not_in_the_gradient():
         loss=model.loss,
     )
     again = gw.gradients(model, x, y).to_numpy()
-    assert all(np.array_equal(plain[name], again[name]) for name in plain)
+    assert all(np.allclose(plain[name], again[name], 1e-5, 1e-6) for name in plain)
 
 
 def test_inference_mode_uses_the_moving_averages():

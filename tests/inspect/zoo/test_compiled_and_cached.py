@@ -27,15 +27,19 @@ def quick():
 
 
 class Counting(layers.Layer):
-    """Counts how often Python runs through it."""
+    """Counts how often Python runs through it, where a look puts nothing back."""
 
     def __init__(self, **options):
         super().__init__(**options)
         self.dense = layers.Dense(3, name="dense")
-        self.times = 0
+        self.__dict__["seen"] = []  # Keras does not track it.
+
+    @property
+    def times(self):
+        return len(self.seen)
 
     def call(self, x):
-        self.__dict__["times"] += 1
+        self.seen.append(1)
         return ops.tanh(self.dense(x))
 
 
@@ -49,7 +53,7 @@ def counted():
     )
     model.compile(optimizer=keras.optimizers.SGD(1.0), loss="mse")
     model(np.zeros((1, 2, 4), "float32"))
-    model.layers[0].__dict__["times"] = 0
+    model.layers[0].seen.clear()
     return model, model.layers[0]
 
 
@@ -77,14 +81,15 @@ def test_the_same_shapes_are_traced_once():
 
 @compiles
 def test_gradients_in_a_loop_are_traced_once():
-    """The function keeps what it compiled, as an inspector does."""
+    """At the second call at the latest; later ones run what was compiled."""
     model, layer = counted()
-    gw.gradients(model, *batch(), wrt=[gw.weights("head"), gw.activations("counting")])
-    times = layer.times
-    for seed in range(4):
+    times = []
+    for seed in range(5):
         wrt = [gw.weights("head"), gw.activations("counting")]
         gw.gradients(model, *batch(seed=seed), wrt=wrt)
-    assert layer.times == times
+        times.append(layer.times)
+    assert times[1:] == [times[1]] * 4
+    assert (times[0] < times[1]) == (BACKEND == "tensorflow")
 
 
 @compiles
@@ -219,7 +224,7 @@ def test_the_mode_is_part_of_the_question():
     off = gw.gradients(model, x, y, training=False)["conv/kernel"]
     again = gw.gradients(model, x, y, training=True)["conv/kernel"]
     assert not np.allclose(array(on), array(off))
-    assert np.array_equal(array(on), array(again))
+    assert np.allclose(array(on), array(again), 1e-5, 1e-6)
 
 
 EAGER = ["structures", "dict_outputs", "regularised", "stateful_lstm", "used_twice"]

@@ -12,7 +12,7 @@ from jax.extend.core import ClosedJaxpr, get_opaque_trace_state, jaxpr_as_fun
 
 from .._common import shapes, unscaled
 from .._flow import analyse
-from .._protocol import Leaf, Outcome, Passed, Tensor
+from .._protocol import Leaf, Outcome, Passed, Recorder, Tensor
 from .graph import flow_of
 
 
@@ -21,7 +21,7 @@ def level() -> Any:
     return get_opaque_trace_state(convention="nnx")  # type: ignore[no-untyped-call]
 
 
-class JaxRecorder:
+class JaxRecorder(Recorder):
     """Adds a zero at each leaf; without zeros given, only learns which there are."""
 
     def __init__(self, zeros: dict[Leaf, Tensor] | None, addresses: list[str]) -> None:

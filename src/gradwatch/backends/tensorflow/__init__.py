@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from .._protocol import Backend, Program, Runner, Sparse, Tensor
 from .graph import traced
-from .passes import TFCompiled, TFEager, TFTape, positive_gradient
+from .passes import TFCompiled, TFEager, TFTape, once, positive_gradient
 from .step import TFWatchedStep
 
 
@@ -19,6 +19,7 @@ class TensorFlow(Backend):
 
     watching = TFWatchedStep()
     tape = TFTape
+    once = staticmethod(once)
     traced = staticmethod(traced)
     positive_gradient = staticmethod(positive_gradient)
 

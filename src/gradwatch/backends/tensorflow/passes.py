@@ -5,8 +5,11 @@ from __future__ import annotations
 import bisect
 import contextlib
 import itertools
+import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import FrameType
 from typing import Any
 
 import keras
@@ -15,11 +18,22 @@ from tensorflow.python.framework import ops as tf_ops
 
 from .._common import shapes, suspicious, unscaled, without_cut
 from .._flow import Verdict, analyse
-from .._protocol import Leaf, Passed, Program, Sparse, Tensor
+from .._protocol import Leaf, Passed, Program, Recorder, Sparse, Tensor
 from .graph import flow_of
 
+ROUNDS = 100
+"""Number of rounds up to which a loop is faster uncompiled, if it runs once."""
+CONTROL_FLOW = {
+    "tensorflow.python.framework.smart_cond",
+    "tensorflow.python.ops.cond",
+    "tensorflow.python.ops.control_flow_case",
+    "tensorflow.python.ops.control_flow_switch_case",
+    "tensorflow.python.ops.while_loop",
+}
+"""Modules whose functions call a body or a branch, which a graph keeps to itself."""
 
-class TFRecorder:
+
+class TFRecorder(Recorder):
     """Marks tensors by a fresh identity that the tape watches."""
 
     def __init__(self, tape: tf.GradientTape, graph: Any = None) -> None:
@@ -75,11 +89,58 @@ class TFRecorder:
         return addresses[max(position, 0)][1]
 
 
-def run(program: Program, variables: Sequence[Any], tensors: Sequence[Tensor]) -> Any:
+class OnceRecorder(TFRecorder):
+    """Marks tensors in an uncompiled pass, while a compiled one would do the same."""
+
+    def __init__(self, tape: tf.GradientTape, graph: Any = None) -> None:
+        super().__init__(tape, graph)
+        self.differs = False
+        self._reads: Counter[int] = Counter()
+
+    def can_leave(self, tensor: Tensor) -> bool:
+        """Stops in a loop or a branch, which no tensor leaves in a compiled pass."""
+        self._stop_if(_in_control_flow())
+        return super().can_leave(tensor)
+
+    @contextlib.contextmanager
+    def place(self, address: str) -> Iterator[None]:
+        """Stops in a `tf.function` of the model, before it keeps this trace."""
+        del address
+        self._stop_if(not tf.executing_eagerly())
+        yield
+
+    def read(self, variable: Any) -> None:
+        """Stops in a `tf.function` too, and in a loop that is faster compiled."""
+        self._reads[id(variable)] += 1
+        is_long = self._reads[id(variable)] > ROUNDS and _in_control_flow()
+        self._stop_if(is_long or not tf.executing_eagerly())
+
+    def _stop_if(self, differs: bool) -> None:
+        if differs:
+            self.differs = True  # The model may handle the error.
+            raise RuntimeError("Only a compiled pass can tell.")
+
+
+def _in_control_flow() -> bool:
+    """Returns whether the caller is the body of a loop or a branch of TensorFlow."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__") in CONTROL_FLOW:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def run(
+    program: Program,
+    variables: Sequence[Any],
+    tensors: Sequence[Tensor],
+    kind: type[TFRecorder] = TFRecorder,
+) -> Any:
     """Runs a program forward and backward; returns all there is to know."""
     graph = None if tf.executing_eagerly() else tf_ops.get_default_graph()
     with tf.GradientTape(watch_accessed_variables=False) as tape:
-        recorder = TFRecorder(tape, graph)
+        recorder = kind(tape, graph)
         values = [tf.convert_to_tensor(v.value) for v in variables]
         outcome = program(recorder, values, tensors)
         target = outcome.value
@@ -98,6 +159,22 @@ def as_sparse(gradient: Any, source: Any) -> Tensor | Sparse | None:
     if isinstance(gradient, tf.IndexedSlices):
         return Sparse(gradient.indices, gradient.values, tuple(source.shape))
     return gradient
+
+
+def once(
+    program: Program, variables: Sequence[Any], tensors: Sequence[Tensor]
+) -> Passed | None:
+    """Runs a program uncompiled; None if a compiled pass could give another result."""
+    try:
+        recorder, outcome, gradients = run(program, variables, tensors, OnceRecorder)
+    except Exception:  # noqa: BLE001 - the compiled pass raises what is to be raised
+        return None
+    # A graph says why a gradient is missing, and whether a zero is one.
+    if recorder.differs or suspicious(gradients):
+        return None
+    value, outputs, extras = outcome.value, outcome.outputs, outcome.extras
+    kept, facts = recorder.kept, outcome.facts
+    return Passed(value, outputs, gradients, kept, facts, extras=extras)
 
 
 class TFEager:

@@ -14,11 +14,11 @@ from torch.overrides import TorchFunctionMode
 from ..._errors import GradwatchError
 from .._common import shapes, suspicious, unscaled, without_cut
 from .._flow import Flow, Verdict, analyse
-from .._protocol import Leaf, Outcome, Passed, Program, Tensor
+from .._protocol import Leaf, Outcome, Passed, Program, Recorder, Tensor
 from .graph import Log
 
 
-class TorchRecorder:
+class TorchRecorder(Recorder):
     """Marks tensors by a clone that is part of the graph."""
 
     def __init__(self) -> None:

@@ -10,6 +10,8 @@ JOBS ?= 2
 # make test TENSORFLOW=tensorflow
 TENSORFLOW ?= tensorflow-cpu
 PYTEST_ARGS ?=
+# Tests of numbers and bits that also run without the native sweep.
+LEAN := $(addprefix tests/watch/test_,loop.py numbers.py untouched.py updates.py)
 FAULTS_ARGS ?=
 
 BIN := $(VENV)/bin
@@ -82,6 +84,10 @@ suite: $(VENV)/test.stamp browser ## Run the tests, examples and docstrings on e
 	  KERAS_BACKEND=$$backend $(BIN)/python -m pytest -q -n $(JOBS) \
 	    --dist loadgroup -m 'not frameworkless' $(PYTEST_ARGS) \
 	    || failed="$$failed $$backend"; \
+	  echo "== watching on $$backend without the native sweep"; \
+	  GRADWATCH_NATIVE=0 KERAS_BACKEND=$$backend $(BIN)/python -m pytest -q \
+	    -n $(JOBS) --dist loadgroup $(LEAN) $(PYTEST_ARGS) \
+	    || failed="$$failed $$backend (lean)"; \
 	done; \
 	test -z "$$failed" || { echo "make suite: failed on$$failed."; exit 1; }
 

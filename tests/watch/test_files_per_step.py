@@ -17,9 +17,9 @@ ROOT = Path(gradwatch.__file__).parent
 STEPS = 4
 """Number of steps in an epoch. The last of the second is looked at: those before it
 compile, with and without histograms, and fill caches."""
-MOST = {"tensorflow": 28, "jax": 29, "torch": 41}
+MOST = {"tensorflow": 28, "jax": 29, "torch": 36}
 """Maximum number of files. On torch nothing is compiled: the taps run at each step."""
-MOST_OF_MONITOR = {"tensorflow": 8, "jax": 8, "torch": 11}
+MOST_OF_MONITOR = {"tensorflow": 8, "jax": 8, "torch": 10}
 
 
 class Visits(keras.callbacks.Callback):

@@ -83,6 +83,11 @@ class Stream(ABC):
         del due
         return make()
 
+    def after(self, tensor: Tensor, parts: Parts) -> Tensor:
+        """Returns an equal tensor, which the step has when these parts are there."""
+        del parts
+        return tensor
+
     def ordered(self, sample: Any) -> AbstractContextManager[Tie | None]:
         """Has weights change only after their sample was taken.
 

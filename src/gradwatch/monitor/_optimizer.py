@@ -33,6 +33,7 @@ from functools import partial
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from .._keras import step_count, variables_of
@@ -41,6 +42,9 @@ from ..backends import Parts, Stream, Sweep, Tensor, Tie, current
 from ..summarise import Lean
 from ._call import Call, applied, holding, scale_of, totals_of
 from ._failsafe import caught
+
+EARLY = 2**16
+"""Minimum size of a gradient that is read in a branch of its own."""
 
 SCALARS, HISTOGRAMS = 1, 2
 """Details: how much of a step is recorded. 0 is nothing."""
@@ -63,7 +67,7 @@ class Before:
         detail: How much of it is recorded.
         indices: Indices of the weights that are watched.
         totals: Numbers of the step as a whole.
-        parts: Returns what is sent of the gradients.
+        parts: What is sent of the gradients.
         sample: Blocks of the weights.
     """
 
@@ -72,7 +76,7 @@ class Before:
     detail: Any
     indices: list[int]
     totals: dict[str, Tensor]
-    parts: Callable[[], Parts]
+    parts: Parts
     sample: Any
 
 
@@ -259,34 +263,60 @@ class OptimizerTap:
 
     def _measure(
         self, call: Call, indices: Sequence[int], due: Any
-    ) -> tuple[Callable[[], Parts], Any]:
-        """Returns what gives the numbers of the gradients, and a sample of the weights.
-
-        An optimizer that runs now may use its gradients up: they are measured before.
-        """
+    ) -> tuple[Parts, Any]:
+        """Returns the numbers of the gradients, and a sample of the weights."""
         stream, scale = self.stream, self.scale
         sweep, kernels, detail = sweep_of(stream), stream.kernels, stream.wanted
         norms = applied(self.optimizer, call, scale, indices, kernels)
 
-        def gradients() -> Parts:
-            grads = [call.readable(index, kernels) for index in indices]
+        def gradients(chosen: Sequence[int]) -> Parts:
+            grads = [call.readable(index, kernels) for index in chosen]
             return sweep.measure(grads, detail, scale)
 
-        def sampled() -> Any:
-            return sweep.sample([call.values[index] for index in indices], detail)
+        def sampled() -> tuple[Parts, Any]:
+            values = [call.values[index] for index in indices]
+            extra = {} if norms is None or sweep.gated else norms(sweep, detail)
+            return extra, sweep.sample(values, detail)
 
-        def others() -> Parts:
-            return {} if norms is None else norms(sweep, detail)
+        if sweep.gated or due is True:
+            parts = gradients(indices)
+            extra, sample = sampled()
+            if norms is not None and sweep.gated:
+                # Clipping and accumulation are computed again: only in due steps.
+                extra = stream.branch(due, partial(norms, sweep, detail))
+            return parts | extra, sample
+        extra, sample = stream.branch(due, sampled)
+        return self._early(call, indices, due, gradients) | extra, sample
 
-        if sweep.gated:
-            # Clipping and accumulation are computed again: only in steps that are due.
-            extra = {} if norms is None else stream.branch(due, others)
-            return partial(dict, **gradients(), **extra), sampled()
-        if due is True:
-            return partial(dict, **gradients(), **others()), sampled()
-        # The update waits for this branch, and must not wait for all gradients.
-        extra, sample = stream.branch(due, lambda: (others(), sampled()))
-        return lambda: gradients() | extra, sample
+    def _early(
+        self,
+        call: Call,
+        indices: Sequence[int],
+        due: Any,
+        measure: Callable[[Sequence[int]], Parts],
+    ) -> Parts:
+        """Measures each large gradient in a branch of its own, and the others in one.
+
+        The optimizer gets a large gradient when it was read: it finds it in the cache
+        then, and it is free again as early as in a step that is not watched. Were all
+        read at the end, all would have to be kept.
+        """
+        large = [i for i in indices if _size(call.values[i]) >= EARLY]
+        small = [i for i in indices if _size(call.values[i]) < EARLY]
+        groups = [[index] for index in large] + ([small] if small else [])
+        measured = []
+        for group in groups:
+            measured.append(self.stream.branch(due, partial(measure, group)))
+            if group is not small and current().watching.is_tensor(
+                call.grads[group[0]]
+            ):
+                [index] = group
+                call.grads[index] = self.stream.after(call.grads[index], measured[-1])
+        order = np.argsort([indices.index(i) for group in groups for i in group])
+        return {
+            name: ops.take(ops.concatenate([m[name] for m in measured]), order, axis=0)
+            for name in measured[0]
+        }
 
     def _send(self, call: Call, before: Before, result: Any) -> None:
         """Sends the numbers of a call that has returned this."""
@@ -298,7 +328,7 @@ class OptimizerTap:
         def parts() -> Parts:
             values = [after[index] for index in before.indices]
             rate, updated = totals["learning_rate"], totals["updates"]
-            return before.parts() | {
+            return before.parts | {
                 "moves": sweep.moves(before.sample, values, before.detail),
                 "totals": _vector(totals["scale"], rate, advanced, updated),
             }

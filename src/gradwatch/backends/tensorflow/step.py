@@ -262,17 +262,22 @@ class _Branching(EagerStream):
 
         return tf.cond(due, now, nothing)
 
+    def after(self, tensor: Tensor, parts: Parts) -> Tensor:
+        """Lets those who use a tensor wait for what was read of it."""
+        with tf.control_dependencies(list(parts.values())):
+            return tf.identity(tensor)
+
     @contextlib.contextmanager
     def ordered(self, sample: Any) -> Iterator[Tie | None]:
-        """Lets the update wait for the sample.
+        """Lets the update wait for the sample, where XLA compiles the step.
 
-        XLA knows no order but that of data: there, scalars are made to depend on the
+        Without XLA, TensorFlow itself has a variable written after it was read. XLA
+        knows no order but that of data: there, scalars are made to depend on the
         sample. No byte is larger than 255, but XLA does not know that.
         """
         gated = self.native is not None and self.native.gated
         if not gated or not sample.shape[0]:
-            with tf.control_dependencies(tf.nest.flatten(sample)):
-                yield None
+            yield None
             return
         always = tf.cast(sample[0], tf.int32) < 256
         yield lambda scalar: tf.where(always, scalar, tf.zeros_like(scalar))

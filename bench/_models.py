@@ -49,6 +49,15 @@ def mlp() -> tuple[keras.Model, np.ndarray, np.ndarray]:
     return _compiled(model), x, random.integers(0, 10, 32)
 
 
+def tiny() -> tuple[keras.Model, np.ndarray, np.ndarray]:
+    """Five layers of 64, batch 32: a step is over before a record is written."""
+    layers = [keras.layers.Dense(64, activation="relu") for _ in range(4)]
+    model = keras.Sequential([keras.Input((32,)), *layers, keras.layers.Dense(10)])
+    random = np.random.default_rng(0)
+    x = random.normal(size=(32, 32)).astype("float32")
+    return _compiled(model), x, random.integers(0, 10, 32)
+
+
 def cnn() -> tuple[keras.Model, np.ndarray, np.ndarray]:
     """The usual small network for images of 32 × 32, batch 32."""
     layers = keras.layers
@@ -91,5 +100,11 @@ def _compiled(model: keras.Model) -> keras.Model:
     return model
 
 
-TRAINED = {"mlp": mlp, "cnn": cnn, "mobilenet": mobilenet, "transformer": transformer}
+TRAINED = {
+    "mlp": mlp,
+    "cnn": cnn,
+    "mobilenet": mobilenet,
+    "transformer": transformer,
+    "tiny": tiny,
+}
 """The models whose training is watched."""

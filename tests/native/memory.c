@@ -73,15 +73,17 @@ static void call_handler(struct ffi_error *(*handler)(struct ffi_call *), int ar
 static void try_handlers(void *tensor, int64_t size, int32_t type, void *sample, int64_t bytes)
 {
     uint32_t rows[2 * GW_COLUMNS], counts[GW_BUCKETS];
-    float controls[2] = {2, 1};
+    float controls[2] = {2, 2}; /* scale, detail */
     int32_t f = FFI_TYPES[type], u = FFI_UINT32, b = FFI_UINT8;
     for (int fails = 0; fails < 2; fails++) { /* the second time a result is too small */
         call_handler(GwMeasure, 2, 2, (int32_t[]){FFI_FLOAT32, f, u, u},
             (int64_t[]){2, size, 2 * GW_COLUMNS, GW_BUCKETS - fails}, (void *[]){controls, tensor, rows, counts}, fails);
-        call_handler(GwSample, 1, 1, (int32_t[]){f, b}, (int64_t[]){size, bytes - fails}, (void *[]){tensor, sample}, fails);
-        call_handler(GwMoves, 2, 1, (int32_t[]){b, f, u}, (int64_t[]){bytes, size, 2 * GW_MOVES - fails},
-            (void *[]){sample, tensor, rows}, fails);
-        call_handler(GwNorms, 1, 1, (int32_t[]){f, u}, (int64_t[]){size, 2 - fails}, (void *[]){tensor, rows}, fails);
+        call_handler(GwSample, 2, 1, (int32_t[]){FFI_FLOAT32, f, b}, (int64_t[]){2, size, bytes - fails},
+            (void *[]){controls, tensor, sample}, fails);
+        call_handler(GwMoves, 3, 1, (int32_t[]){FFI_FLOAT32, b, f, u}, (int64_t[]){2, bytes, size, 2 * GW_MOVES - fails},
+            (void *[]){controls, sample, tensor, rows}, fails);
+        call_handler(GwNorms, 2, 1, (int32_t[]){FFI_FLOAT32, f, u}, (int64_t[]){2, size, 2 - fails},
+            (void *[]){controls, tensor, rows}, fails);
     }
 }
 

@@ -74,7 +74,7 @@ def headline(labels: Labels, sent: dict[str, Parts]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Plan:
-    """Where the rows of a step go.
+    """The order of the rows of a step.
 
     Attributes:
         layout: The names of the record's rows and columns.

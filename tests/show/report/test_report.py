@@ -231,7 +231,7 @@ def test_the_page_says_the_numbers_of_the_run(run):
     for value in (series.norm[0], series.norm[-1]):
         assert number(float(value)) in words
     assert percent(float(series.zeros[-1])) in words
-    assert "10 of 10 steps were recorded, at 0.5 ms of the host each" in words
+    assert "10 of 10 steps were recorded: 2.0 % of the training time" in words
 
 
 def test_a_long_run_stays_below_two_megabytes(tmp_path):

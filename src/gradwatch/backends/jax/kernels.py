@@ -1,4 +1,4 @@
-"""How JAX measures tensors: natively, or with operations of its own."""
+"""Measuring tensors on JAX: natively, or with operations of its own."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ What happens in which order, all in the thread that trains:
    Python runs once, inside `model.train_step` and `optimizer.stateless_apply`.
 2. The step is a pure function. What it sends is returned beside its logs (`JaxStream`),
    and taken off again before Keras sees them. Nothing is added to any state.
-3. How much is recorded comes with the batch (`DetailedBatch`). The native sweep is told
+3. How much is recorded comes with the batch (`DetailedBatch`). The native sweep gets it
    when it is called, so that one compiled step serves all. Without it the detail is
    part of the type of the batch: JAX compiles one step per detail, and that of steps
    which are not recorded is the unwatched one.

@@ -1,4 +1,4 @@
-"""How TensorFlow measures tensors: natively, or with operations of its own."""
+"""Measuring tensors on TensorFlow: natively, or with operations of its own."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ What happens in which order, all in the thread that trains unless said otherwise
    * eager steps (`EagerStream`) just keep them;
    * compiled steps (`GraphStream`) write into variables. Without XLA the graph branches
      on whether the step is due; with XLA a branch would keep the weights from being
-     updated in place, so the native sweep itself is told;
+     updated in place, so the native sweep gets the detail;
    * with XLA but without the native sweep (`XLAStream`) there is one graph per detail,
      and numbers are further results of the step.
 4. After the execution the host takes what was sent.

@@ -1,4 +1,4 @@
-"""How torch measures tensors: natively, or with operations of its own."""
+"""Measuring tensors on torch: natively, or with operations of its own."""
 
 from __future__ import annotations
 

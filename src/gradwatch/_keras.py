@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import keras
 from keras.src import backend as _backend
 from keras.src.backend import compute_output_spec as compute_output_spec
 from keras.src.backend.common import global_state as _global_state
@@ -323,6 +324,17 @@ def running_fit() -> tuple[Any, Any]:
                     return callbacks, value
         frame = frame.f_back
     return callbacks, None
+
+
+def hears_batches(callbacks: Any) -> bool:
+    """Returns whether any callback of a list has a method for the end of a batch."""
+    names, base = ("on_train_batch_end", "on_batch_end"), keras.callbacks.Callback
+    return any(
+        getattr(type(callback), name) is not getattr(base, name)
+        or name in vars(callback)
+        for callback in callbacks.callbacks
+        for name in names
+    )
 
 
 BATCH_SOURCES = ("_enumerate_iterator", "catch_stop_iteration")

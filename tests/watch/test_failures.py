@@ -40,7 +40,7 @@ PLACES = {
     "in the step": "gradwatch.monitor._optimizer.applied",
     "before the update": "gradwatch.monitor._optimizer.totals_of",
     "in the activations": "gradwatch.monitor._watching.sweep_of",
-    "in the assembler": "gradwatch.monitor._assemble.Assembler.record",
+    "in the assembler": "gradwatch.monitor._assemble.Assembler.records",
     "in the writer": "gradwatch.run.RunWriter.write",
     "in the layers": "gradwatch.monitor._watching.Session",
 }

@@ -14,7 +14,7 @@ from keras import layers
 import gradwatch as gw
 from gradwatch.diagnose import RuleEngine
 from gradwatch.monitor._recorder import FindingHandler, StepRecorder, Training
-from gradwatch.monitor._worker import Result, RunKeeper, Worker
+from gradwatch.monitor._worker import Judgement, Result, RunKeeper, Worker
 from gradwatch.run import RunWriter
 
 from .models import QUICK
@@ -209,12 +209,13 @@ def interrupted(call, function, number, meanwhile):
 
 def judged(step):
     """The result of a job in which the rules found something."""
-    return Result(step, value=(None, [gw.Finding("vanishing", step=step)]))
+    finding = gw.Finding("vanishing", step=step)
+    return Result(step, value=Judgement(findings=[finding]))
 
 
 def test_what_is_found_while_another_is_acted_on_is_told_once(tmp_path):
     """The rules run on a thread of their own: results may come at any moment."""
-    keeper = RunKeeper(RunWriter(tmp_path), None, holds_nonfinite=False)
+    keeper = RunKeeper(RunWriter(tmp_path), None, None, holds_nonfinite=False)
     number, more = 0, True
     while more:
         told, worker = [], Worker()

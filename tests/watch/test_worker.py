@@ -3,7 +3,7 @@
 import copy
 import os
 import threading
-from functools import partial
+import time
 
 import keras
 import pytest
@@ -29,16 +29,22 @@ def threads():
     return [t for t in threading.enumerate() if "gradwatch" in t.name]
 
 
+def each(job):
+    """A function of the worker, which gets all items that wait."""
+    return lambda items: [job(item) for item in items]
+
+
 def put(worker, job, numbers):
     """Has a job done with each of these numbers, which are also its step."""
+    work = each(job)
     for number in numbers:
-        worker.put(number, partial(job, number))
+        worker.put(number, work, number)
 
 
 def closed(worker):
     """What the jobs returned, after all of them."""
-    worker.close(-1, lambda: None)
-    return [result.value for result in worker.results]
+    worker.close(-1, lambda items: items, None)
+    return [value for result in worker.results for value in result.value]
 
 
 def test_jobs_are_done_in_their_order_and_all_of_them():
@@ -48,8 +54,52 @@ def test_jobs_are_done_in_their_order_and_all_of_them():
     put(worker, done.append, range(10 * MAX_QUEUED))
     worker.drain()
     assert done == list(range(10 * MAX_QUEUED))
-    assert [result.step for result in worker.results] == done
-    closed(worker)
+    assert closed(worker) == [None] * (len(done) + 1)
+
+
+def test_jobs_of_one_kind_that_wait_are_done_together():
+    """One call for them all; another kind between them keeps their order."""
+    gate, calls = threading.Event(), []
+
+    def first(items):
+        gate.wait(LONG)
+        calls.append(("first", items))
+
+    def second(items):
+        calls.append(("second", items))
+
+    worker = Worker()
+    worker.put(0, first, 0)
+    while not worker.bursts:  # it has taken that one, and waits at the gate
+        time.sleep(0.01)
+    for step, work in enumerate([first, first, second, first], start=1):
+        worker.put(step, work, step)
+    gate.set()
+    worker.drain()
+    kinds = [("first", [0]), ("first", [1, 2]), ("second", [3]), ("first", [4])]
+    assert calls == kinds
+    assert [result.step for result in worker.results] == [0, 1, 3, 4]
+    closed_bursts = worker.bursts
+    assert closed_bursts % 2 == 0
+    worker.close(-1, first, 5)
+
+
+def test_bursts_tell_when_the_worker_works():
+    """Odd while it does: the steps beside it are not compared with others."""
+    gate, seen = threading.Event(), []
+    worker = Worker()
+
+    def work(items):
+        seen.append(worker.bursts)
+        gate.wait(LONG)
+
+    assert worker.bursts == 0
+    worker.put(0, work, 0)
+    gate.set()
+    worker.drain()
+    assert seen == [1]
+    worker.close(-1, work, 0)
+    assert worker.bursts % 2 == 0
 
 
 def test_closing_does_what_waits_and_ends_the_thread():
@@ -64,10 +114,10 @@ def test_closing_does_what_waits_and_ends_the_thread():
     put(worker, job, range(5))
     assert done == []
     gate.set()
-    worker.close(5, partial(job, 5))
+    worker.close(5, each(job), 5)
     assert done == [0, 1, 2, 3, 4, 5]
     assert set(threads()) <= set(others)
-    worker.close(6, partial(job, 6))  # no thread runs: it is done at once
+    worker.close(6, each(job), 6)  # no thread runs: it is done at once
     put(worker, job, [7])  # starts again
     closed(worker)
     assert done[-2:] == [6, 7]
@@ -80,7 +130,7 @@ def test_the_thread_itself_may_close():
     def job(number):
         gate.wait(LONG)
         if number == 0:
-            worker.close(-1, partial(done.append, -1))
+            worker.close(-1, done.extend, -1)
         done.append(number)
 
     worker = Worker()
@@ -97,7 +147,7 @@ def brings(worker, gate, *, waits):
     brought = threading.Event()
 
     def bring():
-        worker.put(-1, lambda: None)
+        worker.put(-1, lambda items: items, None)
         brought.set()
 
     threading.Thread(target=bring).start()
@@ -138,8 +188,10 @@ def test_after_a_job_that_fails_only_the_last_is_done():
         done.append(number)
 
     worker = Worker()
-    put(worker, job, range(5))
-    worker.close(5, partial(job, 5))
+    for number in range(5):
+        put(worker, job, [number])
+        worker.drain()  # those that wait together fail together
+    worker.close(5, each(job), 5)
     assert done == [0, 1, 5]
     (failure,) = (result for result in worker.results if result.error is not None)
     assert str(failure.error) == "of its own"
@@ -194,13 +246,13 @@ class Freeze(keras.callbacks.Callback):
 @pytest.mark.skipif(keras.config.backend() == "jax", reason="is compiled once")
 def test_what_waits_keeps_its_names(tmp_path, monkeypatch):
     """Steps that run before it is written may send the numbers of others."""
-    gate, record = threading.Event(), Assembler.record
+    gate, records = threading.Event(), Assembler.records
 
     def held(*given):
         gate.wait(LONG)
-        return record(*given)
+        return records(*given)
 
-    monkeypatch.setattr(Assembler, "record", held)
+    monkeypatch.setattr(Assembler, "records", held)
     fit(mlp(run_eagerly=True), GradientMonitor(tmp_path, every=1), Freeze(gate))
     run = open_run(tmp_path)
     assert run["hidden/kernel"].steps.tolist() == [0]

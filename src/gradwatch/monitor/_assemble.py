@@ -1,24 +1,36 @@
-"""Assembles what the taps of a step sent into a record."""
+"""Assembles what the taps of steps sent into records.
+
+The trainer's thread only notes what was sent (`Sent`), and computes the two numbers
+that go into the logs. The worker assembles many steps at once: what steps of one kind
+sent is stacked to arrays `[steps, ...]`, and each number is computed for all of them.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
+import keras
 import numpy as np
 from numpy.typing import NDArray
 
+from .._keras import loss_tracker
 from ..backends import Parts
-from ..run import Layout, Record, standard_error_of
-from ..summarise import BUCKETS, COLUMNS, blank
+from ..run import Layout, Record, measured, standard_error_of
+from ..summarise import BUCKETS, COLUMNS, blank, finished, is_blank
 from ._watching import ACTIVATIONS, Watching
+
+Numbers = NDArray[np.float64]
 
 MEASURED = COLUMNS.index("weight_norm")
 """Number of columns that are of the gradient itself, or of an activation."""
 EXACT = 65_536
 """Maximum size of a weight whose own norm and update are exact, and not estimates."""
+_ODD = slice(MEASURED - 3, MEASURED)
+"""Columns that count the elements which are NaN, plus and minus infinity."""
 _MOVES = ("weight_norm", "update_norm")
 _ESTIMATED = (*COLUMNS, *map(standard_error_of, _MOVES))
 
@@ -40,17 +52,50 @@ class Labels:
     order: Collection[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Numbers that one step sent, on their way to the worker.
+
+    Attributes:
+        step: The number of the step.
+        parts: Arrays by key and name.
+        labels: The names for them.
+        histograms: Whether the step holds histograms.
+        loss: The loss in its logs, as Keras gives it; None if there is none.
+        batches: Number of batches of its epoch so far.
+    """
+
+    step: int
+    parts: dict[str, Parts]
+    labels: Labels
+    histograms: bool
+    loss: Any
+    batches: int
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """Equal for steps that can be assembled together."""
+        keys = [(key, *parts) for key, parts in self.parts.items()]
+        return id(self.labels), self.histograms, keys
+
+
 # on the trainer's thread --------------------------------------------------------------
 
 
-def labels_of(watching: Watching) -> Labels:
-    """Returns the names for what the newest step sent."""
-    return Labels(
+def labels_of(watching: Watching, before: Labels | None = None) -> Labels:
+    """Returns the names for what the newest step sent.
+
+    Args:
+        watching: The taps.
+        before: Those of an earlier step, which are returned if nothing has changed.
+    """
+    labels = Labels(
         {key: lines for tap in watching.taps for key, lines in tap.lines.items()},
         watching.activations,
         watching.reached,
         watching.resolve()[1].weights,
     )
+    return before if before == labels else labels
 
 
 @np.errstate(all="ignore")  # a training that diverges may have made NumPy raise
@@ -59,14 +104,25 @@ def headline(labels: Labels, sent: dict[str, Parts]) -> dict[str, float]:
     taps = [sent[key] for key in labels.weights if key in sent]
     if not taps:
         return {}
+    if taps[0]["rows"].shape[-1] != MEASURED or taps[0]["rows"].dtype != np.float64:
+        taps = [finished(tap) for tap in taps]
     rows, moves = (
         taps[0][name] if len(taps) == 1 else np.concatenate([tap[name] for tap in taps])
         for name in ("rows", "moves")
     )
-    numbers = {"grad_norm": _together(rows[:, 0], rows[:, MEASURED - 3 :])}
-    if before := _root(moves[:, 0]):
-        numbers["update_ratio"] = _root(moves[:, 2]) / before
+    numbers = {"grad_norm": _quick(rows[:, 0])}
+    if not 0 < numbers["grad_norm"] < math.inf or rows[:, _ODD].any():
+        numbers["grad_norm"] = float(_together(rows))
+    if before := _quick(moves[:, 0]):
+        numbers["update_ratio"] = _quick(moves[:, 2]) / before
     return numbers
+
+
+def _quick(norms: Numbers) -> float:
+    """Returns the norm of all together, in a fifth of the time where it is ordinary."""
+    square = float(norms @ norms)
+    # Below, squares lose digits; a NaN is not in order, either.
+    return math.sqrt(square) if 1e-200 < square < math.inf else float(_root(norms))
 
 
 # on the worker thread -----------------------------------------------------------------
@@ -94,37 +150,62 @@ class Assembler:
         # Equal layouts are one object, which the file says once.
         self._plans: dict[tuple[Any, ...], Plan] = {}
 
+    def records(
+        self, steps: Sequence[Sent], losses: Sequence[float | None]
+    ) -> Iterator[Record]:
+        """Yields the record of each step; none of one that sent nothing."""
+        pairs = zip(steps, losses, strict=True)
+        for _, alike in groupby(pairs, key=lambda pair: pair[0].kind):
+            yield from self._assembled(*zip(*alike, strict=True))
+
     @np.errstate(all="ignore")
-    def record(
-        self,
-        step: int,
-        sent: dict[str, Parts],
-        labels: Labels,
-        histograms: bool,
-        loss: float | None,
-    ) -> Record | None:
-        """Returns the record of a step, or None if nothing was sent."""
+    def _assembled(
+        self, steps: Sequence[Sent], losses: Sequence[float | None]
+    ) -> list[Record]:
+        """Returns the records of steps of one kind."""
+        first, labels = steps[0], steps[0].labels
+        sent = {
+            key: finished(
+                {
+                    name: np.stack(
+                        [np.asarray(step.parts[key][name]) for step in steps]
+                    )
+                    for name in parts
+                }
+            )
+            for key, parts in first.parts.items()
+        }
         taps = {key: sent[key] for key in labels.weights if key in sent}
-        tap_totals = [TapTotals(parts) for parts in taps.values()]
         plan = self._plan(labels, tuple(taps), tuple(sent.get(ACTIVATIONS, ())))
         if not len(plan.layout):
-            return None
+            return []
         width = len(plan.layout.columns)
+        tap_totals = [TapTotals(parts) for parts in taps.values()]
         rows = [_weights(totals, width) for totals in tap_totals]
-        counts = [parts["counts"] for parts in taps.values()] if histograms else []
+        counts = (
+            [parts["counts"] for parts in taps.values()] if first.histograms else []
+        )
         for part in sent.get(ACTIVATIONS, {}).values():
-            rows.append(blank((len(part), width)))
-            rows[-1][:, :MEASURED] = part
-            counts.append(np.zeros((len(part), BUCKETS)))
-        together = None
-        if histograms and taps:
-            together = np.concatenate(counts)[plan.order].astype(np.uint32)
-        numbers = np.concatenate(rows)[plan.order]
-        numbers[plan.exact, len(COLUMNS) :] = blank(1)
+            rows.append(blank((*part.shape[:2], width)))
+            rows[-1][..., :MEASURED] = part
+            counts.append(np.zeros((*part.shape[:2], BUCKETS)))
+        each: Any = [None] * len(steps)
+        if first.histograms and taps:
+            each = np.concatenate(counts, axis=1)[:, plan.order].astype(np.uint32)
+        numbers = np.concatenate(rows, axis=1)[:, plan.order]
+        numbers[:, plan.exact, len(COLUMNS) :] = blank(1)
         totals = _joined([each.numbers for each in tap_totals])
-        if loss is not None:
-            totals["loss"] = loss
-        return Record(step, plan.layout, numbers, together, totals)
+        totals["loss"] = blank(len(steps))
+        for at, loss in enumerate(losses):
+            if loss is not None:
+                totals["loss"][at] = loss
+        table = np.array([*totals.values()]).T
+        return [
+            Record(step.step, plan.layout, mine, histogram, measured(totals, row))
+            for step, mine, histogram, row in zip(
+                steps, numbers, each, table, strict=True
+            )
+        ]
 
     def _plan(
         self, labels: Labels, taps: tuple[str, ...], kinds: tuple[str, ...]
@@ -165,77 +246,143 @@ def _planned(labels: Labels, taps: tuple[str, ...], kinds: tuple[str, ...]) -> P
     return Plan(layout, np.array(indices, np.intp), exact)
 
 
-def _weights(totals: TapTotals, width: int) -> NDArray[np.float64]:
+def _stacked(steps: Sequence[Sent], key: str, name: str) -> NDArray[Any]:
+    return np.stack([np.asarray(step.parts[key][name]) for step in steps])
+
+
+def _weights(totals: TapTotals, width: int) -> Numbers:
     """Returns the columns of each weight; those that were not measured are blank."""
     parts = totals.parts
-    values = blank((len(parts["rows"]), width))
-    values[:, :MEASURED] = parts["rows"]
+    values = blank((*parts["rows"].shape[:2], width))
+    values[..., :MEASURED] = parts["rows"]
     for index, name in enumerate(_MOVES):
-        norm, error = parts["moves"][:, 2 * index : 2 * index + 2].T
-        values[:, COLUMNS.index(name)] = norm
+        values[..., COLUMNS.index(name)] = parts["moves"][..., 2 * index]
         if width > len(COLUMNS):
-            values[:, len(COLUMNS) + index] = error
-    if totals.applies:
-        values[:, COLUMNS.index("applied_norm")] = totals.applied
+            values[..., len(COLUMNS) + index] = parts["moves"][..., 2 * index + 1]
+    applies = totals.applies
+    values[applies, :, COLUMNS.index("applied_norm")] = totals.applied[applies]
     return values
 
 
 class TapTotals:
-    """The numbers of one tap for the step as a whole."""
+    """The numbers of one tap for each step as a whole.
+
+    Attributes:
+        parts: What the tap has sent, `[steps, ...]`.
+        applies: True for steps in which the optimizer changes the weights.
+        applied: The norms of what the optimizer's rule was given.
+        numbers: The totals by name, `[steps]`; blank where not measured.
+    """
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
-        scale, rate, advanced, updates = (float(n) for n in parts["totals"])
+        scale, rate, advanced, updates = parts["totals"].astype(np.float64).T
         rows, moves = parts["rows"], parts["moves"]
-        own, odd = rows[:, 0], rows[:, MEASURED - 3 :]
-        before = parts.get("accumulated", own)
+        before = parts.get("accumulated", rows[..., 0])
         self.applied = parts.get("applied", before)
-        skipped = advanced == 0
-        self.applies = bool(updates) and not skipped
-        self.numbers = {
-            "global_norm": _together(own, odd),
-            "weight_norm": _root(moves[:, 0]),
-            "update_norm": _root(moves[:, 2]),
-            "skipped": float(skipped),
-            "update": float(self.applies),
+        self.applies = (updates != 0) & (advanced != 0)
+        # Rounding alone moves a norm by some millionths.
+        clipped = np.any(self.applied < before * (1 - 1e-5), axis=-1)
+        nothing = blank(1)
+        self.numbers: dict[str, Numbers] = {
+            "global_norm": _together(rows),
+            "weight_norm": _root(moves[..., 0]),
+            "update_norm": _root(moves[..., 2]),
+            "skipped": np.where(advanced == 0, 1.0, 0.0),
+            "update": np.where(self.applies, 1.0, 0.0),
             "loss_scale": scale,
+            "learning_rate": np.where(np.isnan(rate), nothing, rate),
+            "applied_norm": np.where(
+                self.applies, _together(rows, self.applied), nothing
+            ),
+            "clipped": np.where(self.applies, clipped, nothing),
         }
-        if not math.isnan(rate):
-            self.numbers["learning_rate"] = rate
-        if self.applies:
-            self.numbers["applied_norm"] = _together(self.applied, odd)
-            # Rounding alone moves a norm by some millionths.
-            clipped = bool(np.any(self.applied < before * (1 - 1e-5)))
-            self.numbers["clipped"] = float(clipped)
 
 
-def _root(norms: NDArray[np.float64]) -> float:
+def _root(norms: Numbers) -> Numbers:
     """Returns the norm of all together; the largest is divided out before squaring."""
-    top = float(np.max(np.abs(norms), initial=0.0))
-    if top == 0 or not math.isfinite(top):
-        return top
-    return top * math.sqrt(float(np.sum((norms / top) ** 2)))
+    top = np.max(np.abs(norms), axis=-1, initial=0.0)
+    ordinary = (top > 0) & (top < math.inf)
+    unit = np.where(ordinary, top, 1.0)
+    sums = np.sum((norms / unit[..., None]) ** 2, axis=-1)
+    norm: Numbers = np.where(ordinary, unit * np.sqrt(sums), top)
+    return norm
 
 
-def _together(norms: NDArray[np.float64], odd: NDArray[np.float64]) -> float:
+def _together(rows: Numbers, norms: Numbers | None = None) -> Numbers:
     """Returns `_root`, but NaN or infinity if any element of any gradient is.
 
     Args:
-        norms: Of the finite elements of each gradient.
-        odd: How many of its elements are NaN, plus and minus infinity.
+        rows: The rows of the gradients.
+        norms: Of their finite elements (default: as the rows say).
     """
-    nan, *infinite = odd.sum(axis=0)
-    if nan > 0:
-        return math.nan
-    return math.inf if any(infinite) else _root(norms)
+    odd = rows[..., _ODD].sum(axis=-2)
+    together = _root(rows[..., 0] if norms is None else norms)
+    together[odd[..., 1:].any(axis=-1)] = math.inf
+    together[odd[..., 0] > 0] = math.nan
+    return together
 
 
-def _joined(parts: list[dict[str, float]]) -> dict[str, float]:
+def _joined(taps: list[Mapping[str, Numbers]]) -> dict[str, Numbers]:
     """Adds up several optimizers: norms as norms do, a flag is set if any has it."""
-    if len(parts) == 1:
-        return parts[0]
-    totals: dict[str, float] = {}
-    for name in dict.fromkeys(name for part in parts for name in part):
-        values = np.array([part[name] for part in parts if name in part])
-        totals[name] = _root(values) if name.endswith("norm") else float(values.max())
+    if len(taps) <= 1:
+        return dict(*taps)
+    totals: dict[str, Numbers] = {}
+    for name in taps[0]:
+        values = np.array([tap[name] for tap in taps]).T
+        absent = is_blank(values)
+        if name.endswith("norm"):
+            joined = _root(np.where(absent, 0.0, values))
+        else:
+            joined = np.max(np.where(absent, -math.inf, values), axis=-1)
+        totals[name] = np.where(absent.all(axis=-1), blank(1), joined)
     return totals
+
+
+class LossReader:
+    """Turns the mean loss over an epoch into the mean since the last record.
+
+    The "loss" in the logs of Keras is the mean over all batches of the epoch so far. A
+    `train_step` of the user's own may give that of the batch instead: it is taken for
+    what it is.
+
+    Args:
+        model: The model that is trained.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._running = _is_running(model)
+        self._batches = 0
+        self._mean = 0.0
+
+    def read(self, told: Any, batches: int) -> float | None:
+        """Returns the loss, or None if the logs have none.
+
+        Args:
+            told: The loss in the logs of the step: a tensor, a number, or None.
+            batches: Number of batches of this epoch so far.
+        """
+        if told is None:
+            return None
+        mean = float(told)
+        if not self._running:
+            return mean
+        if batches <= self._batches:  # another epoch
+            self._batches, self._mean = 0, 0.0
+        since = batches - self._batches
+        loss = (mean * batches - self._mean * self._batches) / since
+        self._batches, self._mean = batches, mean
+        return loss
+
+
+def _is_running(model: Any) -> bool:
+    """Returns whether the loss in the logs is a mean over the epoch."""
+    trainers = (keras.Model, keras.Sequential)
+    own = any(type(model).train_step is trainer.train_step for trainer in trainers)
+    if own:
+        return True
+    tracker = loss_tracker(model)
+    return any(
+        metric.name == "loss" and metric is not tracker
+        for metric in getattr(model, "metrics", ())
+    )

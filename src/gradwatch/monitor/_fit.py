@@ -11,7 +11,13 @@ from typing import Any
 
 import keras
 
-from .._keras import BATCH_SOURCES, is_built, loss_tracker, running_fit, step_count
+from .._keras import (
+    BATCH_SOURCES,
+    hears_batches,
+    is_built,
+    running_fit,
+    step_count,
+)
 from .._shadow import Shadows
 from ..backends import current
 from ..select import Wrt
@@ -25,7 +31,8 @@ _CALLBACK_HOOKS = (
     *("on_test_begin", "on_test_end", "on_test_batch_begin", "on_test_batch_end"),
     "on_train_end",
 )
-_WITH_HEADLINE = ("on_train_batch_end", "on_epoch_end", "on_train_end")
+_AT_BATCH = "on_train_batch_end"
+_AT_EPOCH = ("on_epoch_end", "on_train_end")
 
 
 class FitHooks:
@@ -64,11 +71,17 @@ class FitHooks:
         """True while a callback of this `fit` runs."""
         return self._depth > 0
 
-    def attach(self) -> None:
-        """Shadows the objects of the `fit` that is calling."""
+    def attach(self) -> bool:
+        """Shadows the objects of the `fit` that is calling.
+
+        Returns:
+            Whether any callback reads the logs of each batch.
+        """
         callbacks, batches = running_fit()
         if callbacks is None:
-            return
+            return True
+        heard = hears_batches(callbacks)
+        with_headline = (*_AT_EPOCH, _AT_BATCH) if heard else _AT_EPOCH
         shadows = Shadows(everywhere=True)
         attached = self._shadows = weakref.ref(shadows)
 
@@ -79,11 +92,12 @@ class FitHooks:
 
         weakref.finalize(callbacks, collected).atexit = False
         for hook in _CALLBACK_HOOKS:
-            shadows.put(callbacks, hook, partial(self._call, hook in _WITH_HEADLINE))
+            shadows.put(callbacks, hook, partial(self._call, hook in with_headline))
         around = (self._batches, self._catch)
         for method, shadow in zip(BATCH_SOURCES, around, strict=True):
             if hasattr(batches, method):
                 shadows.put(batches, method, shadow)
+        return heard
 
     def detach(self) -> None:
         """Takes the shadows away."""
@@ -98,8 +112,10 @@ class FitHooks:
             kw = {name: self._with_headline(arg) for name, arg in kw.items()}
         self._depth += 1
         try:
-            with self._noticing():
-                return own(*args, **kw)
+            return own(*args, **kw)
+        except BaseException:
+            self.fail()
+            raise
         finally:
             self._depth -= 1
 
@@ -141,7 +157,6 @@ class FitSteps:
     def __init__(self, recorder: StepRecorder, watching: Watching) -> None:
         self._recorder = recorder
         self._watching = watching
-        self._loss = LossReader(watching.model)
         self._batch = 0
         self._batches: int | None = None
         self._details: list[int] = []
@@ -149,7 +164,7 @@ class FitSteps:
 
     def begin(self) -> None:
         """Forgets what belonged to an earlier `fit`."""
-        self._loss, self._began = LossReader(self._watching.model), None
+        self._began = None
 
     def announce(self, batch: int, batches: int | None) -> None:
         """Notes the position of the next execution in its epoch."""
@@ -164,7 +179,7 @@ class FitSteps:
             now = time.perf_counter()
             if self._began is not None:
                 # Between two epochs lies more than a step.
-                recorder.cost.took(now - self._began if self._batch else None)
+                recorder.took(now - self._began if self._batch else None)
             self._began = now
             self._details = [
                 recorder.detail(
@@ -184,12 +199,14 @@ class FitSteps:
             ran, sent = stream.take()
             due = sum(detail > 0 for detail in self._details)
             recorder.cost.ran(ran, due)
-            loss = self._loss.read(logs, self._batch + ran) if sent else None
+            loss = logs.get("loss") if isinstance(logs, dict) else None
             for ahead in sorted(sent):
                 histograms = self._details[ahead] == HISTOGRAMS
-                recorder.record(recorder.step + ahead, sent[ahead], histograms, loss)
+                told = (loss, self._batch + ran)
+                recorder.record(recorder.step + ahead, sent[ahead], histograms, told)
             recorder.step += ran
-            recorder.wrote(time.perf_counter() - began, len(sent))
+            if sent:
+                recorder.wrote(time.perf_counter() - began, len(sent))
 
 
 class Fit:
@@ -310,52 +327,3 @@ class Fit:
                 raise
 
         return train_function
-
-
-class LossReader:
-    """Turns the mean loss over an epoch into the mean since the last record.
-
-    The "loss" in the logs of Keras is the mean over all batches of the epoch so far. A
-    `train_step` of the user's own may give that of the batch instead: it is taken for
-    what it is.
-
-    Args:
-        model: The model that is trained.
-    """
-
-    def __init__(self, model: Any) -> None:
-        self._running = _is_running(model)
-        self._batches = 0
-        self._mean = 0.0
-
-    def read(self, logs: Any, batches: int) -> float | None:
-        """Returns the loss, or None if the logs have none.
-
-        Args:
-            logs: What the step returned.
-            batches: Number of batches of this epoch so far.
-        """
-        if not isinstance(logs, dict) or "loss" not in logs:
-            return None
-        mean = float(logs["loss"])
-        if not self._running:
-            return mean
-        if batches <= self._batches:  # another epoch
-            self._batches, self._mean = 0, 0.0
-        since = batches - self._batches
-        loss = (mean * batches - self._mean * self._batches) / since
-        self._batches, self._mean = batches, mean
-        return loss
-
-
-def _is_running(model: Any) -> bool:
-    """Returns whether the loss in the logs is a mean over the epoch."""
-    trainers = (keras.Model, keras.Sequential)
-    own = any(type(model).train_step is trainer.train_step for trainer in trainers)
-    if own:
-        return True
-    tracker = loss_tracker(model)
-    return any(
-        metric.name == "loss" and metric is not tracker
-        for metric in getattr(model, "metrics", ())
-    )

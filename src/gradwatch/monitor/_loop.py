@@ -80,7 +80,7 @@ class Watch:
         if self._asked is not None and step > self._asked[0]:
             before, began = self._asked
             cost.ran(step - before, max(0, self._recorded - cost.records))
-            cost.took(then - began)
+            self._recorder.took(then - began)
         self._asked = (step, then)
 
     def _receive(self, step: int, sent: dict[str, Parts], detail: int) -> None:

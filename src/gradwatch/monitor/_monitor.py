@@ -143,7 +143,7 @@ class GradientMonitor(keras.callbacks.Callback):
                 keep = self._keep if self._wants_autopsy else None
                 kept = Fit(model, self._wrt, self._recorder, self._hooks, keep)
             self._fit, self._is_first_epoch = kept, True
-            self._hooks.attach()
+            self._recorder.is_heard = self._hooks.attach()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Puts the taps in when the first epoch begins."""
@@ -175,35 +175,38 @@ class GradientMonitor(keras.callbacks.Callback):
         fit.steps.begin()
         fit.open()
 
-    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """Announces the next execution of the train function."""
-        del logs
-        if self._fit is not None:
-            self._fit.announced = True
-            self._fit.steps.announce(batch, self.params.get("steps"))
-        if self._examiner is not None:
-            began = time.perf_counter()
-            with self._guard():
-                self._examiner.before(self._recorder.step, batch)
-            self._recorder.cost.copying += time.perf_counter() - began
+    # Keras runs the `on_train_batch_end` of callbacks on another thread, unless one of
+    # them has such a method. This one has none, so that it changes nothing about that:
+    # what a step has shown is acted on when the next one begins.
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Acts on what was found."""
-        del batch, logs
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """Acts on what was found, and announces the next execution."""
+        del logs
         # Not `self.model`: on JAX it would fetch the weights at each step.
-        fit = self._fit
+        fit, recorder = self._fit, self._recorder
         if fit is None:
             return
         if self._examiner is not None:
             with self._guard():
                 self._examine(self._examiner.look)
-        self._recorder.act(fit.model)  # may raise: that was asked for
+        recorder.act(fit.model)  # may raise: that was asked for
+        fit.announced = True
+        fit.steps.announce(batch, self.params.get("steps"))
+        if self._examiner is not None:
+            began = time.perf_counter()
+            with self._guard():
+                self._examiner.before(recorder.step, batch)
+            recorder.cost.copying += time.perf_counter() - began
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Keeps a training that is to end from going on into another epoch."""
         del epoch, logs
-        if self._fit is not None:
-            self._recorder.act_at_epoch_end(self._fit.model)
+        if self._fit is None:
+            return
+        if self._examiner is not None:
+            with self._guard():
+                self._examine(self._examiner.look)
+        self._recorder.act_at_epoch_end(self._fit.model)
 
     def on_train_end(self, logs: Any = None) -> None:
         """Takes the taps out."""

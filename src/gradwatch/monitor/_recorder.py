@@ -13,15 +13,13 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from .._errors import GradwatchError
 from .._keras import is_built
 from ..diagnose import Finding, UnhealthyError
 from ..run import Record, RunWriter, Sink, Sinks, numbers
-from ..summarise import finished
-from ._assemble import headline, labels_of
+from ._assemble import Labels, LossReader, Sent, headline, labels_of
 from ._embedding_rows import EmbeddingRows
 from ._failsafe import caught
 from ._model_facts import model_facts
@@ -29,7 +27,7 @@ from ._optimizer import HISTOGRAMS, SCALARS
 from ._schedule import Cost, Every, Schedule, StepInfo, as_schedule
 from ._trainable import warn_of_nothing
 from ._watching import Watching
-from ._worker import RunKeeper, Worker
+from ._worker import Judgement, RunKeeper, Worker
 
 OnFinding = str | Callable[[Finding], Any] | None
 _WORDS = ("warn", "stop", "raise")
@@ -45,6 +43,7 @@ class Training:
         worker: The thread.
         rows: The rows of embeddings, as the training began; None if it could not tell.
         records: Number of records that were written.
+        labels: The names for what the newest step sent.
     """
 
     watching: Watching
@@ -52,6 +51,7 @@ class Training:
     worker: Worker
     rows: EmbeddingRows | None
     records: int = 0
+    labels: Labels | None = None
 
 
 class StepRecorder:
@@ -68,7 +68,7 @@ class StepRecorder:
     Attributes:
         step: The next step to run.
         cost: What watching costs.
-        headline: The newest numbers of the whole model, for the logs of Keras.
+        is_heard: Whether any callback reads the logs of each batch.
         failure: What went wrong in gradwatch; nothing is recorded after it.
         held: A finding that waits for an autopsy.
     """
@@ -84,7 +84,8 @@ class StepRecorder:
         self.directory = directory
         self.step = 0
         self.cost = Cost()
-        self.headline = {"grad_norm": math.nan, "update_ratio": math.nan}
+        self.is_heard = True
+        self._headline = {"grad_norm": math.nan, "update_ratio": math.nan}
         self.failure: str | None = None
         self.held: Finding | None = None
         self._schedule = as_schedule(every, self.cost)
@@ -104,6 +105,22 @@ class StepRecorder:
         """The newest record."""
         self.settle()
         return self._latest
+
+    @property
+    def headline(self) -> dict[str, float]:
+        """The newest numbers of the whole model, for the logs of Keras.
+
+        Where callbacks read logs at the end of an epoch only, the newest record tells:
+        on JAX a step that is still computed is not waited for.
+        """
+        if not self.is_heard and self.failure is None and self.latest is not None:
+            totals = self.latest.totals
+            norms = totals.get("global_norm"), totals.get("weight_norm")
+            if norms[0] is not None:
+                self._headline["grad_norm"] = norms[0]
+            if norms[1]:
+                self._headline["update_ratio"] = totals["update_norm"] / norms[1]
+        return self._headline
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -155,7 +172,8 @@ class StepRecorder:
                 facts = model_facts(tree, selection.weights)
                 rows = EmbeddingRows(tree, self.step)
                 writer.note("model", facts)
-        keeper = RunKeeper(writer, facts, holds_nonfinite=holds_nonfinite)
+        loss = LossReader(watching.model)
+        keeper = RunKeeper(writer, facts, loss, holds_nonfinite=holds_nonfinite)
         self._training = Training(watching, keeper, Worker(), rows)
         self.cost.begin()
 
@@ -174,8 +192,8 @@ class StepRecorder:
             with self.guard():
                 moved = training.rows.moved()
         last = max(self.step - 1, 0)
-        finish = partial(training.keeper.finish, last, moved, self.cost.report())
-        training.worker.close(last, finish)
+        ending = last, moved, self.cost.report()
+        training.worker.close(last, training.keeper.finish, ending)
         before = len(self._findings.findings)
         self._collect(training)
         self._sinks.close()
@@ -192,7 +210,7 @@ class StepRecorder:
         return HISTOGRAMS if self._histograms(info) else SCALARS
 
     def record(
-        self, step: int, sent: Any, histograms: bool, loss: float | None = None
+        self, step: int, sent: Any, histograms: bool, loss: tuple[Any, int] = (None, 0)
     ) -> None:
         """Hands what a step sent to the worker; only the headline is computed here.
 
@@ -202,11 +220,11 @@ class StepRecorder:
         training = self._training
         if training is None:
             return
-        labels = labels_of(training.watching)
-        sent = {key: finished(parts) for key, parts in sent.items()}
-        self.headline |= headline(labels, sent)
-        work = training.keeper.record
-        training.worker.put(step, partial(work, step, sent, labels, histograms, loss))
+        labels = training.labels = labels_of(training.watching, training.labels)
+        if self.is_heard:
+            self._headline |= headline(labels, sent)
+        item = Sent(step, sent, labels, histograms, *loss)
+        training.worker.put(step, training.keeper.record, item)
         if self._has_sinks:
             training.worker.drain()
             self._collect(training)
@@ -221,8 +239,13 @@ class StepRecorder:
         self.cost.wrote(seconds, records)
         if training is not None and records and self.cost.is_report_due():
             report = {**self.cost.report(), "so_far": True}
-            work = partial(training.keeper.note, "overhead", report)
-            training.worker.put(self.step, work)
+            training.worker.put(self.step, training.keeper.note, ("overhead", report))
+
+    def took(self, seconds: float | None) -> None:
+        """Notes the time from the beginning of the latest execution to the next."""
+        if self._training is not None:
+            worker = self._training.worker
+            self.cost.took(seconds, worker.bursts, idle=worker.is_idle)
 
     def settle(self) -> None:
         """Returns when all that was recorded has been judged."""
@@ -238,11 +261,10 @@ class StepRecorder:
             if result.error is not None:
                 self.failed(result.error, result.step)
                 continue
-            record, findings = result.value
-            if record is not None:
-                self._latest = record
-                training.records += 1
-            for finding in findings:
+            outcome: Judgement = result.value
+            self._latest = outcome.record or self._latest
+            training.records += outcome.records
+            for finding in outcome.findings:
                 if training.keeper.holds(finding):
                     self.held = finding
                 else:
@@ -255,8 +277,7 @@ class StepRecorder:
         self._findings.add(finding)
         training = self._training
         if training is not None:
-            work = partial(training.keeper.add, [finding], finding.step)
-            training.worker.put(finding.step, work)
+            training.worker.put(finding.step, training.keeper.add, finding)
 
     def act(self, model: Any) -> None:
         """Does what is to be done about new findings; may raise."""

@@ -132,18 +132,18 @@ class _Earned:
 
 # what it costs ------------------------------------------------------------------------
 
-WINDOW = 4
-"""Number of steps that a record makes slower: its own, and those during which the
-worker is busy with it."""
-
 _ALONE = 4
 """Number of records that are measured one by one before a budget is spent."""
 
 _KEPT = 64
 """Number of the latest times that a median is taken of."""
 
-_OUTLIER = 10
-"""An interval of this many medians is not ours: a page of another process, a pause."""
+_LATEST = 64
+"""Number of records after which the cost of older ones counts half."""
+
+_OUTLIER, _PAUSE = 10, 0.05
+"""An interval of this many usual ones, and this many seconds more, is not ours: a page
+of another process, a pause."""
 
 # Seconds of training until a run first says what it has cost, and between two times:
 # one that is killed has said it.
@@ -158,15 +158,47 @@ class Timed:
     steps: int = 0
     records: int = 0
 
+    def add(self, seconds: float, steps: int, records: int) -> None:
+        """Adds an interval."""
+        self.seconds += seconds
+        self.steps += steps
+        self.records += records
+
+    def excess(self, step: float) -> float:
+        """Returns the seconds more than these steps would have taken otherwise."""
+        return max(0.0, self.seconds - self.steps * step)
+
+
+class Stopwatch:
+    """Adds up the seconds of several trainings."""
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+        self._total = 0.0
+
+    def start(self) -> None:
+        """Begins to count."""
+        self._began = time.perf_counter()
+
+    def stop(self) -> None:
+        """Stops counting."""
+        self._total, self._began = self.seconds, None
+
+    @property
+    def seconds(self) -> float:
+        """Seconds so far."""
+        running = 0.0 if self._began is None else time.perf_counter() - self._began
+        return self._total + running
+
 
 class Cost:
-    """Compares the steps around records with the others of the same training.
+    """Compares the steps that watching makes slower with the others of a training.
 
     Nothing is added up of what watching is thought to do. An interval is the time from
     one execution to the next, with everything that happens in it: launches, locks of
-    Python, the worker beside the trainer. Those from a record on (`WINDOW`) are
-    compared with all others. Left out are the first steps of both kinds, which compile,
-    and the ends of epochs.
+    Python, the worker beside the trainer. It is *busy* if it holds a record, or if the
+    worker works in it; all others are *quiet*, and tell what a step takes by itself.
+    Left out are the first intervals, which compile, and the ends of epochs.
 
     Attributes:
         records: Number of recorded steps.
@@ -178,14 +210,14 @@ class Cost:
         self.records = 0
         self.steps = 0
         self.copying = 0.0
-        self._plain, self._watched = Timed(), Timed()
-        self._latest: deque[float] = deque(maxlen=_KEPT)
+        self._quiet, self._busy, self._latest = Timed(), Timed(), Timed()
+        self._usual = 0.0
         self._host: deque[float] = deque(maxlen=_KEPT)
-        self._since = WINDOW  # steps since the latest record
         self._execution = (0, 0)
+        self._bursts = 0  # of the worker, when the interval began
+        self._idle = True  # whether the worker is done with all records
         self._steady = False  # whether each kind of step has run, and so is compiled
-        self._began: float | None = None
-        self._total = 0.0
+        self._clock = Stopwatch()
         self._compiling = 0.0
         self._report_at = math.inf
 
@@ -197,39 +229,48 @@ class Cost:
     @property
     def is_open(self) -> bool:
         """True while the first records are measured, one after the other."""
-        known = self.record is not None and self._watched.records >= _ALONE
-        return not known and (self._since < WINDOW or not self._plain.steps)
+        known = self.record is not None and self._busy.records >= _ALONE
+        return not known and not (self._idle and self._quiet.steps)
 
     def ran(self, steps: int, records: int) -> None:
         """Notes an execution: the number of its steps, and of those recorded."""
         self.steps += steps
         self.records += records
         self._execution = (steps, records)
-        if records:
-            self._since = 0
 
-    def took(self, seconds: float | None) -> None:
+    def took(self, seconds: float | None, bursts: int, *, idle: bool) -> None:
         """Notes the time from the beginning of the latest execution to the next.
 
         Args:
             seconds: None if more than the execution lay between.
+            bursts: Number of times that the worker began to work, and ended, so far.
+            idle: Whether it is done with everything.
         """
         steps, records = self._execution
-        kind = self._watched if self._since < WINDOW else self._plain
-        self._since += steps
+        quiet = not records and bursts == self._bursts and bursts % 2 == 0
+        self._bursts, self._idle = bursts, idle
         if seconds is None or not steps:
             return
         if not self._steady:
-            self._steady = kind is self._plain
+            self._steady = quiet
             self._compiling += seconds
             return
         each = seconds / steps
-        usual = statistics.median(self._latest) if self._latest else each
-        self._latest.append(each)
-        if each <= _OUTLIER * usual:
-            kind.seconds += seconds
-            kind.steps += steps
-            kind.records += records
+        usual = self._usual = self._usual or each
+        if each > _OUTLIER * usual + _PAUSE:
+            return
+        # A tenth of the difference: follows a change within some tens of steps.
+        self._usual += 0.1 * (min(each, 2 * usual) - usual)
+        if quiet:
+            self._quiet.add(seconds, steps, 0)
+            return
+        self._busy.add(seconds, steps, records)
+        self._latest.add(seconds, steps, records)
+        if self._latest.records > _LATEST:
+            latest = self._latest
+            self._latest = Timed(
+                latest.seconds / 2, latest.steps // 2, latest.records // 2
+            )
 
     def wrote(self, seconds: float, records: int) -> None:
         """Notes what the trainer's thread did for records."""
@@ -239,15 +280,14 @@ class Cost:
     @property
     def step(self) -> float | None:
         """Seconds of a step that no record makes slower."""
-        return self._plain.seconds / self._plain.steps if self._plain.steps else None
+        return self._quiet.seconds / self._quiet.steps if self._quiet.steps else None
 
     @property
     def record(self) -> float | None:
         """Seconds that a record costs; None if there is nothing to compare with."""
-        if self.step is None or not self._watched.records:
+        if self.step is None or not self._busy.records:
             return None
-        longer = self._watched.seconds - self._watched.steps * self.step
-        return max(0.0, longer / self._watched.records)
+        return self._busy.excess(self.step) / self._busy.records
 
     @property
     def host(self) -> float:
@@ -257,17 +297,20 @@ class Cost:
     @property
     def spent(self) -> float:
         """Seconds that all records have cost, by the best knowledge."""
-        return self.records * self.next_one
+        unmeasured = self.records - self._busy.records
+        return self._busy.excess(self.step or 0.0) + unmeasured * self.next_one
 
     @property
     def next_one(self) -> float:
         """Seconds that one more record will cost; before it is known, some steps."""
-        return WINDOW * (self.step or 0.0) if self.record is None else self.record
+        if self.step is None or not self._latest.records:
+            return 4 * (self.step or 0.0)
+        return self._latest.excess(self.step) / self._latest.records
 
     def begin(self) -> None:
         """Starts the clock of a training."""
-        self._began = time.perf_counter()
-        self._report_at = self._began + _REPORT_FIRST
+        self._clock.start()
+        self._report_at = time.perf_counter() + _REPORT_FIRST
 
     def is_report_due(self) -> bool:
         """Returns whether it is time to write the cost into the run."""
@@ -279,15 +322,12 @@ class Cost:
 
     def end(self) -> None:
         """Stops the clock."""
-        if self._began is not None:
-            self._total += time.perf_counter() - self._began
-            self._began = None
+        self._clock.stop()
 
     @property
     def lasted(self) -> float:
         """Seconds of training so far."""
-        running = 0.0 if self._began is None else time.perf_counter() - self._began
-        return self._total + running
+        return self._clock.seconds
 
     def report(self) -> dict[str, Any]:
         """Returns what is written into the run."""
@@ -295,7 +335,7 @@ class Cost:
         steady = self.lasted - self._compiling
         share = None
         if steady > 0 and (record is not None or not self.records):
-            share = (self.records * (record or 0.0) + self.copying) / steady
+            share = ((self.spent if record else 0.0) + self.copying) / steady
         return {
             "steps": self.steps,
             "records": self.records,

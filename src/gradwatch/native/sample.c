@@ -6,6 +6,7 @@
  * element and the last ends at the last one. Blocks never overlap. The sample of a
  * smaller tensor is all of it.
  */
+#include "lanes.h"
 #include "sweep.h"
 
 #include <math.h>
@@ -161,6 +162,38 @@ static struct gw_squares squares_between(const double *before, const double *aft
     return result;
 }
 
+/* Sums of squares of `before` and of after - before, in one pass. Neither squares of
+ * float32 nor differences of them leave the range of float64: no care is needed. */
+static void float_squares(
+    const void *before, const void *after, int64_t count, double *weights, double *updates)
+{
+    const unsigned char *olds = before, *news = after; /* of any alignment */
+    const int64_t item = sizeof(float);
+    enum { UNROLLED = 4, STRIDE = UNROLLED * WIDE_WIDTH };
+    doubles of_weights[UNROLLED] = {0}, of_updates[UNROLLED] = {0};
+    int64_t i = 0;
+    for (; i + STRIDE <= count; i += STRIDE)
+        for (int j = 0; j < UNROLLED; j++) {
+            half_floats old, new;
+            memcpy(&old, olds + (i + j * WIDE_WIDTH) * item, sizeof old);
+            memcpy(&new, news + (i + j * WIDE_WIDTH) * item, sizeof new);
+            doubles weight = __builtin_convertvector(old, doubles);
+            doubles move = __builtin_convertvector(new, doubles) - weight;
+            of_weights[j] += weight * weight;
+            of_updates[j] += move * move;
+        }
+    *weights = add_lanes(of_weights, UNROLLED);
+    *updates = add_lanes(of_updates, UNROLLED);
+    for (; i < count; i++) {
+        float old, new;
+        memcpy(&old, olds + i * item, sizeof old);
+        memcpy(&new, news + i * item, sizeof new);
+        double weight = old, move = new - weight;
+        *weights += weight * weight;
+        *updates += move * move;
+    }
+}
+
 /* Writes a norm and its standard error, from the squares of each block of the sample.
  *
  * The blocks of a large tensor are a sample of `blocks` clusters out of size /
@@ -190,15 +223,29 @@ static void estimate(const struct gw_squares *squares, int64_t blocks, int64_t s
 void gw_moves_one(const struct gw_tensor *after, const unsigned char *sample, double *row)
 {
     struct gw_tensor before = {sample, gw_sample_size(after->size), after->type};
-    struct gw_squares weights[GW_SAMPLE_BLOCKS], updates[GW_SAMPLE_BLOCKS];
-    double old[GW_SAMPLE_BLOCK], new[GW_SAMPLE_BLOCK];
+    struct gw_squares weights[GW_SAMPLE_BLOCKS] = {{0}}, updates[GW_SAMPLE_BLOCKS] = {{0}};
     int64_t blocks = block_count(after->size), taken = 0;
     for (int64_t index = 0; index < blocks; index++) {
+        int64_t start = block_start(after->size, index);
         int64_t length = block_length(after->size, index);
-        gw_widen_double(&before, taken, length, old);
-        gw_widen_double(after, block_start(after->size, index), length, new);
-        weights[index] = gw_sum_squares(old, length);
-        updates[index] = squares_between(old, new, length);
+        if (after->type == GW_FLOAT64) {
+            double old[GW_SAMPLE_BLOCK], new[GW_SAMPLE_BLOCK];
+            gw_widen_double(&before, taken, length, old);
+            gw_widen_double(after, start, length, new);
+            weights[index] = gw_sum_squares(old, length);
+            updates[index] = squares_between(old, new, length);
+        } else {
+            float old[GW_SAMPLE_BLOCK], new[GW_SAMPLE_BLOCK];
+            const void *from = before.data + taken * (int64_t)sizeof *old;
+            const void *to = after->data + start * (int64_t)sizeof *new;
+            if (after->type != GW_FLOAT32) {
+                gw_widen_float(&before, taken, length, old);
+                gw_widen_float(after, start, length, new);
+                from = old;
+                to = new;
+            }
+            float_squares(from, to, length, &weights[index].sum, &updates[index].sum);
+        }
         taken += length;
     }
     estimate(weights, blocks, after->size, row);

@@ -15,6 +15,7 @@ from ._schema import KINDS as KINDS
 from ._schema import TOTALS as TOTALS
 from ._schema import Layout as Layout
 from ._schema import Record as Record
+from ._schema import measured as measured
 from ._schema import standard_error_of as standard_error_of
 from ._series import Series as Series
 from ._series import Totals as Totals

@@ -61,9 +61,15 @@ def protos() -> Any:
 def doubles(array: Any) -> Any:
     """Returns an array of float64 as a tensor message."""
     p = protos()
-    shape = p.Shape(dim=[p.Shape.Dim(size=size) for size in array.shape])
-    data = array.tobytes()
+    shape, data = _shape(array.shape), array.tobytes()
     return p.Tensor(dtype=p.DT_DOUBLE, tensor_shape=shape, tensor_content=data)
+
+
+@cache
+def _shape(shape: tuple[int, ...]) -> Any:
+    """Returns the message of a shape. Copied into the message of each tensor."""
+    p = protos()
+    return p.Shape(dim=[p.Shape.Dim(size=size) for size in shape])
 
 
 def strings(*values: bytes) -> Any:

@@ -42,12 +42,13 @@ class Throttle:
         self._waiting: Record | None = None
         self._at = float("-inf")
 
-    def offer(self, record: Record) -> None:
-        """Lets a record wait in place of the one before it."""
-        if self._waiting is not None and record.step <= self._waiting.step:
-            self._waiting = None  # The training went back: superseded.
-        if record.histograms is not None or not self._histograms:
-            self._waiting = record
+    def offer(self, *records: Record) -> None:
+        """Lets the newest record wait in place of the one before it."""
+        for record in records:
+            if self._waiting is not None and record.step <= self._waiting.step:
+                self._waiting = None  # The training went back: superseded.
+            if record.histograms is not None or not self._histograms:
+                self._waiting = record
 
     def due(self, now: float | None) -> Record | None:
         """Returns the waiting record if it is due by now; in any case without `now`."""

@@ -6,12 +6,12 @@ lock serialises all of these calls. Each of them, in order:
 
 1. Checks that the file can still be appended to, and otherwise makes a new one (the
    first time, after a fork, after the directory was deleted, after a torn write).
-2. Encodes the record. Metadata are added to tags that this file does not hold yet,
+2. Encodes the records. Metadata are added to tags that this file does not hold yet,
    and a start of a session where the run begins or goes back to an earlier step.
-   Notes that wait are added to the same event.
+   Notes that wait are added to the first event.
 3. Appends all of that with one `write`. Only then is anything marked as written: if
    the disk fails, metadata, start and notes go with the next record instead.
-4. If that failed, the record is dropped and counted, one warning is given, and for
+4. If that failed, the records are dropped and counted, one warning is given, and for
    `_PATIENCE` seconds nothing is tried: a training must not wait for a dead disk. The
    gap is noted in the run itself when the disk is back.
 5. Writes scalars and histograms for TensorBoard's own tabs as events of their own, at
@@ -24,7 +24,7 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -37,6 +37,8 @@ from ._schema import Layout, Record
 
 _PATIENCE = 1.0  # seconds between attempts while the disk fails
 
+Event = tuple[int, Callable[[set[str]], list[Any]]]
+"""A step, and what makes its values, given the tags whose metadata a file holds."""
 What = Literal["record", "finding", "extra"]
 """Content of an event. An "extra" (notes, native summaries) is written again later."""
 
@@ -97,21 +99,32 @@ class RunWriter:
         self._lock = threading.RLock()
         protos()  # imported here and now, not by the thread that writes first
 
-    def write(self, record: Record) -> None:
-        """Writes one recorded step."""
-        _check(record)
-        with self._lock:
-            # Mostly it is the very layout of the step before: no need to compare names.
-            known = self._encoder.layout
-            if record.layout is not known and record.layout != known:
-                self._encoder = Encoder(record.layout)
-            encode = partial(self._encoder.encode, record)
-            if not self._put(record.step, encode, "record"):
+    def write(self, *records: Record) -> None:
+        """Writes recorded steps, in their order; all of them with one call to disk."""
+        for at, record in enumerate(records):
+            _check(record)
+            if at and record.step <= records[at - 1].step:  # the training went back
+                self.write(*records[:at])
+                self.write(*records[at:])
                 return
-            self._step = record.step
+        with self._lock:
+            events = [
+                (record.step, partial(self._encoder_of(record).encode, record))
+                for record in records
+            ]
+            if not records or not self._put(events, "record"):
+                return
+            self._step = records[-1].step
             for throttle in self._native:
-                throttle.offer(record)
+                throttle.offer(*records)
             self._write_native(time.monotonic())
+
+    def _encoder_of(self, record: Record) -> Encoder:
+        # Mostly it is the very layout of the step before: no need to compare names.
+        known = self._encoder.layout
+        if record.layout is not known and record.layout != known:
+            self._encoder = Encoder(record.layout)
+        return self._encoder
 
     def finding(
         self, step: int, payload: Mapping[str, Any], text: str | None = None
@@ -123,7 +136,7 @@ class RunWriter:
             return [encode_facts(FINDINGS, payload), *shown]
 
         with self._lock:
-            self._put(step, make, "finding")
+            self._put([(step, make)], "finding")
 
     def note(self, key: str, payload: Mapping[str, Any]) -> None:
         """Notes facts of the run as a whole; the last of a key wins.
@@ -134,14 +147,14 @@ class RunWriter:
             self._notes[key] = dict(payload)
             self._unwritten.add(key)
             if self._step is not None:
-                self._put(self._step, _nothing)
+                self._put([(self._step, _nothing)])
 
     def flush(self) -> None:
         """Writes what TensorBoard shows of the last record, if it is not there."""
         with self._lock:
             self._write_native(None)
             if self._unwritten:
-                self._put(self._step or 0, _nothing)
+                self._put([(self._step or 0, _nothing)])
 
     def close(self) -> None:
         """Writes what is left and closes the file; a later `write` makes a new one."""
@@ -162,38 +175,41 @@ class RunWriter:
         """Writes what waits for TensorBoard's own tabs: what is due now, or all."""
         for throttle in self._native:
             record = throttle.due(now)
-            if record and self._put(record.step, partial(throttle.make, record)):
+            if record and self._put([(record.step, partial(throttle.make, record))]):
                 throttle.done(time.monotonic())
 
-    def _put(
-        self, step: int, make: Callable[[set[str]], list[Any]], what: What = "extra"
-    ) -> bool:
-        """Appends one event and what goes with it; returns whether it is on disk.
+    def _put(self, events: Sequence[Event], what: What = "extra") -> bool:
+        """Appends events and what goes with them; returns whether they are on disk.
 
         Args:
-            step: Step of the event.
-            make: Makes its values, given the tags whose metadata the file holds.
-            what: Its content.
+            events: The step of each, and what makes its values, given the tags whose
+                metadata the file holds.
+            what: Their content.
         """
         if time.monotonic() < self._retry_at:
-            self._drop(step, what)
+            self._drop(events, what)
             return False
-        file = self._file
+        file, step = self._file, events[0][0]
         try:
             file.prepare()
             starts = self._starts(step, what)
-            values = make(file.tags)
             # Each file holds all notes, so that it can be read by itself.
             keys = set(self._notes) if file.is_empty else set(self._unwritten)
             notes = [encode_facts(NOTES + k, self._notes[k]) for k in sorted(keys)]
-            if values or notes:
-                head = _session_start(step) if starts else b""
-                file.append(head + event(step, summary={"value": values + notes}))
+            parts, tags = [_session_start(step)] if starts else [], set(file.tags)
+            for at, make in events:
+                values = make(tags)
+                tags |= {value.tag for value in values}
+                if values or notes:
+                    parts.append(event(at, summary={"value": values + notes}))
+                notes = []
+            if parts:
+                file.append(b"".join(parts))
         except OSError as error:
-            self._failed(error, step, what)
+            self._failed(error, events, what)
             return False
         # All of it is on disk: now, and not before, it is marked as written.
-        file.tags |= {value.tag for value in values}
+        file.tags |= tags
         self._unwritten -= keys
         if starts:
             file.started, self._start = True, step
@@ -215,25 +231,26 @@ class RunWriter:
             return back or not self._file.started
         return what == "finding" and self._start is None
 
-    def _failed(self, error: OSError, step: int, what: What) -> None:
+    def _failed(self, error: OSError, events: Sequence[Event], what: What) -> None:
         self._retry_at = time.monotonic() + _PATIENCE
-        self._drop(step, what)
+        self._drop(events, what)
         if not self._warned:
             self._warned = True
             dropped = "" if what == "extra" else f"The {what} is dropped. "
             warnings.warn(
-                f"gradwatch could not write step {step} to '{self.directory}': "
-                f"{error.strerror or error}. {dropped}Training goes on, and recording "
-                "resumes when writing works again. This is said once.",
+                f"gradwatch could not write step {events[0][0]} to "
+                f"'{self.directory}': {error.strerror or error}. {dropped}Training "
+                "goes on, and recording resumes when writing works again. This is "
+                "said once.",
                 RuntimeWarning,
                 stacklevel=4,
             )
 
-    def _drop(self, step: int, what: What) -> None:
+    def _drop(self, events: Sequence[Event], what: What) -> None:
         if what != "extra":
-            self.dropped += 1
-            self._gap.setdefault("first_step", step)
-            self._gap["last_step"] = step
+            self.dropped += len(events)
+            self._gap.setdefault("first_step", events[0][0])
+            self._gap["last_step"] = events[-1][0]
 
 
 def _nothing(_: set[str]) -> list[Any]:

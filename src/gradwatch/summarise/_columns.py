@@ -85,22 +85,33 @@ def bucket_edges() -> NDArray[np.float64]:
 def finished(parts: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Returns what a step sent with its range, on the host and in float64.
 
-    What the native sweep sent is that already; what `Lean` sent has a last column more,
-    for each group of columns that it belongs to, which is the exponent.
+    Any number of leading axes may stand before the rows: many steps at once. What the
+    native sweep sent is float64, or where the framework has none, pairs of uint32 that
+    are its bits. What `Lean` sent has a last column more, for each group of columns
+    that it belongs to, which is the exponent.
     """
-    result = {name: np.asarray(part) for name, part in parts.items()}
+    result = {name: _wide(name, np.asarray(part)) for name, part in parts.items()}
     with np.errstate(all="ignore"):
         for name in ("rows", "values", "gradients"):
-            if name in result and result[name].shape[1] > _ROW:
+            if name in result and result[name].shape[-1] > _ROW:
                 rows = result[name].astype(np.float64)
-                rows[:, _DIVIDED] *= np.exp2(rows[:, _ROW:])
-                result[name] = rows[:, :_ROW]
-        if "moves" in result and result["moves"].shape[1] == 6:
-            weights, updates = np.hsplit(result["moves"].astype(np.float64), 2)
-            halves = [half[:, :2] * np.exp2(half[:, 2:]) for half in (weights, updates)]
-            result["moves"] = np.hstack(halves)
-        for name in ("accumulated", "applied"):
-            if name in result and result[name].ndim == 2:
+                rows[..., _DIVIDED] *= np.exp2(rows[..., _ROW:])
+                result[name] = rows[..., :_ROW]
+        if "moves" in result and result["moves"].shape[-1] == 6:
+            halves = np.split(result["moves"].astype(np.float64), 2, axis=-1)
+            halves = [half[..., :2] * np.exp2(half[..., 2:]) for half in halves]
+            result["moves"] = np.concatenate(halves, axis=-1)
+        axes = result["rows"].ndim - 1 if "rows" in result else 1
+        for name in {"accumulated", "applied"} & result.keys():
+            if result[name].ndim > axes:
                 norms, exponents = result[name].astype(np.float64).T
-                result[name] = norms * np.exp2(exponents)
+                result[name] = (norms * np.exp2(exponents)).T
     return result
+
+
+def _wide(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    """Returns float64 where an array holds pairs of uint32; counts are counts."""
+    if array.dtype != np.uint32 or name == "counts":
+        return array
+    wide = np.ascontiguousarray(array).view(np.float64)
+    return wide[..., 0] if wide.shape[-1] == 1 else wide

@@ -159,18 +159,9 @@ class _Arrays(Stream):
             gated = self.native is not None
             self._sent[key] = measure() if gated else self.branch(due, measure)
 
-    def array(self, tensor: Tensor) -> NDArray[Any]:
-        """Returns the value of a tensor, when it is there."""
-        return np.asarray(tensor)
-
-    def arrays(self, parts: Parts) -> dict[str, NDArray[Any]]:
-        """Returns arrays; pairs of uint32 are the bits of float64."""
-        arrays = super().arrays(parts)
-        for name, array in arrays.items():
-            if array.dtype == np.uint32 and name != "counts":
-                wide = array.view(np.float64)
-                arrays[name] = wide[:, 0] if wide.shape[1] == 1 else wide
-        return arrays
+    def array(self, tensor: Tensor) -> Any:
+        """Returns the tensor: who reads it waits for it, and so not the trainer."""
+        return tensor
 
 
 class JaxStream(_Arrays):

@@ -35,6 +35,10 @@ from tensorflow.python.framework import ops as tf_ops
 from tensorflow.python.framework.auto_control_deps_utils import (
     get_read_only_resource_input_indices_graph,
 )
+from tensorflow.python.ops.gen_resource_variable_ops import (
+    assign_variable_op,
+    read_variable_op,
+)
 from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 
 from ..._keras import logits_of
@@ -337,9 +341,7 @@ class GraphStream(_Branching):
             # The bare operation on a tensor that is there: a fifth of `assign(list)`.
             if tuple(armed) not in self._tensors:
                 self._tensors[tuple(armed)] = tf.constant(armed, tf.int32)
-            tf.raw_ops.AssignVariableOp(
-                resource=self._details.handle, value=self._tensors[tuple(armed)]
-            )
+            assign_variable_op(self._details.handle, self._tensors[tuple(armed)])
             self._armed = armed
         if self.slots > 1:
             self._slot.assign(0)
@@ -367,6 +369,7 @@ class Boxes:
     def __init__(self, slots: int) -> None:
         self._slots = slots
         self._shapes: dict[str, dict[str, tuple[int, ...]]] = {}
+        self._parts: dict[str, list[tuple[str, slice, tuple[int, ...]]]] = {}
         self._rows: dict[str, Any] = {}
         self._seen: dict[str, NDArray[np.float64]] = {}
 
@@ -391,6 +394,9 @@ class Boxes:
             width = 1 + sum(map(math.prod, shapes.values()))
             self._rows[key] = variable(np.zeros((self._slots, width)))
             self._shapes[key] = shapes
+            ends = np.cumsum([1, *map(math.prod, shapes.values())]).tolist()
+            slices = itertools.starmap(slice, itertools.pairwise(ends))
+            self._parts[key] = list(zip(shapes, slices, shapes.values(), strict=True))
             self._seen[key] = np.zeros(self._slots)
         rows = self._rows[key]
         count = tf.gather(rows, slot)[0] + tf.cast(due, tf.float64)
@@ -405,9 +411,7 @@ class Boxes:
         """Returns all rows as they are now, on the host."""
         # Not `.numpy()`, which tells tapes and distribution strategies of it.
         return {
-            key: _array(
-                tf.raw_ops.ReadVariableOp(resource=rows.handle, dtype=tf.float64)
-            )
+            key: _array(read_variable_op(rows.handle, tf.float64))
             for key, rows in list(self._rows.items())
             if large or not key.endswith(f"/{self.LARGE}")
         }
@@ -415,16 +419,13 @@ class Boxes:
     def new(self, rows: dict[str, NDArray[np.float64]], slot: int) -> dict[str, Parts]:
         """Returns what was written to a slot since the last call, by key."""
         sent: dict[str, Parts] = {}
-        for key, row in ((key, box[slot]) for key, box in rows.items()):
-            seen = self._seen[key]
-            before, seen[slot] = seen[slot], row[0]
-            if before != row[0]:
-                shapes = self._shapes[key]
-                ends = np.cumsum([math.prod(shape) for shape in shapes.values()])[:-1]
-                pieces = zip(np.split(row[1:], ends), shapes.items(), strict=True)
-                sent.setdefault(key.removesuffix(f"/{self.LARGE}"), {}).update(
-                    {name: piece.reshape(shape) for piece, (name, shape) in pieces}
-                )
+        for key, box in rows.items():
+            row, seen = box[slot], self._seen[key]
+            if seen[slot] != row[0]:
+                seen[slot] = row[0]
+                parts = sent.setdefault(key.removesuffix(f"/{self.LARGE}"), {})
+                for name, part, shape in self._parts[key]:
+                    parts[name] = row[part].reshape(shape)
         return sent
 
 

@@ -73,8 +73,8 @@ class History:
         self._store = Store(window=WINDOW)
         self._early: list[tuple[float, Numbers]] = []
 
-    def append(self, record: Record) -> Snapshot:
-        """Appends a record to the store, and returns the step as the rules read it."""
+    def append(self, record: Record) -> None:
+        """Appends a record to the store."""
         if not self.count or self._parameters.layout != record.layout:
             # Other rows come: what is remembered of each row is of another weight.
             self._parameters = ParameterIndex(record.layout, self._facts)
@@ -82,21 +82,24 @@ class History:
         self._store.append(record)
         self.first_step = self.first_step if self.count else record.step
         self.count += 1
-        snapshot = Snapshot(self._store.chunks[-1], self._parameters, self)
-        there = snapshot.norm != 0
+        norms = record.rows[self._parameters.weights, _AT["norm"]]
+        there = norms != 0
         self.reached = there if self.reached is None else self.reached | there
-        self.loss.add(snapshot.totals.get("loss"))
+        self.loss.add(record.totals.get("loss"))
         if math.isnan(self.first_weight_norm):
-            self.first_weight_norm = snapshot.total("weight_norm")
-        norm = snapshot.total("global_norm")
+            self.first_weight_norm = record.totals.get("weight_norm", math.nan)
+        norm = record.totals.get("global_norm", math.nan)
         if len(self._early) < EARLY and math.isfinite(norm):
-            self._early.append((norm, snapshot.norm))
+            self._early.append((norm, np.where(is_blank(norms), math.nan, norms)))
             if len(self._early) == EARLY:
                 self.early_norm = max(norm for norm, _ in self._early) or math.nan
                 rows = [norms for _, norms in self._early]
                 if len({len(norms) for norms in rows}) == 1:
                     self.early_norms = np.max(rows, axis=0)
-        return snapshot
+
+    def snapshot(self) -> Snapshot:
+        """Returns the newest step as the rules read it."""
+        return Snapshot(self._store.chunks[-1], self._parameters, self)
 
     def newest(
         self, name: str, count: int = WINDOW, *, updates: bool = False
@@ -224,4 +227,5 @@ def snapshots(run: Run) -> Iterator[Snapshot]:
     """Yields the recorded steps as the rules read them."""
     history = History(run.notes.get("model"))
     for record in run.records():
-        yield history.append(record)
+        history.append(record)
+        yield history.snapshot()

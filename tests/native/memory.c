@@ -12,10 +12,6 @@ void gw_norms(int64_t, const int64_t *, const int32_t *, const void *const *, do
 int64_t gw_sample_bytes(int64_t, const int64_t *, const int32_t *);
 void gw_sample(int64_t, const int64_t *, const int32_t *, const void *const *, void *);
 void gw_moves(int64_t, const int64_t *, const int32_t *, const void *, const void *const *, double *);
-void gw_xla_measure(void *, const void **);
-void gw_xla_sample(void *, const void **);
-void gw_xla_moves(void *, const void **);
-void gw_xla_norms(void *, const void **);
 struct ffi_error *GwMeasure(struct ffi_call *);
 struct ffi_error *GwSample(struct ffi_call *);
 struct ffi_error *GwMoves(struct ffi_call *);
@@ -89,7 +85,7 @@ static void try_handlers(void *tensor, int64_t size, int32_t type, void *sample,
 
 static void try_one(int64_t size, int32_t type, int64_t offset)
 {
-    int64_t bytes = size * gw_item_bytes(type), table[] = {1, size, type};
+    int64_t bytes = size * gw_item_bytes(type);
     unsigned char *memory = random_tensor(bytes, offset), *tensor = memory + offset;
     const void *tensors[] = {tensor};
     double *row = malloc((GW_COLUMNS + GW_BUCKETS) * sizeof *row);
@@ -100,12 +96,7 @@ static void try_one(int64_t size, int32_t type, int64_t offset)
     gw_sample(1, &size, &type, tensors, sample);
     gw_moves(1, &size, &type, sample, tensors, row);
     gw_norms(1, &size, &type, tensors, row);
-    double controls[] = {1, 1};
-    gw_xla_measure(row, (const void *[]){table, controls, tensor});
-    gw_xla_sample(sample, (const void *[]){table, tensor});
-    gw_xla_moves(row, (const void *[]){table, sample, tensor});
-    gw_xla_norms(row, (const void *[]){table, tensor});
-    calls += 7;
+    calls += 3;
     try_handlers(tensor, size, type, sample, needed);
     free(memory), free(row), free(sample);
 }

@@ -47,7 +47,7 @@ def test_the_best_build_for_the_processor_is_loaded(installed, builds):
     """There is then no reason against it."""
     assert library().name == builds[-1].name
     assert why_not() is None
-    assert address("gw_xla_measure") > 0
+    assert address("GwMeasure") > 0
     assert library() is library(), "It is loaded once."
 
 

@@ -1,64 +1,13 @@
-"""The entry points for XLA: the same numbers, from bare addresses."""
+"""Our declarations of XLA's foreign function interface are those of its header."""
 
-import ctypes
 import importlib.util
 import shutil
 import subprocess
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from gradwatch.native import TYPES, TensorLayout
-
 SOURCES = Path(__file__).parents[2] / "src" / "gradwatch" / "native"
-
-
-@pytest.fixture
-def tensors():
-    rng = np.random.default_rng(0)
-    sizes = {"float32": 70_001, "float64": 333, "float16": 2049}
-    made = [rng.normal(size=size).astype(dtype) for dtype, size in sizes.items()]
-    return [*made, np.zeros(0, np.float32)]
-
-
-def table(tensors):
-    """The table of a custom call: how many, how large, which types."""
-    types = [TYPES[tensor.dtype.name] for tensor in tensors]
-    return np.array([len(tensors), *(t.size for t in tensors), *types], np.int64)
-
-
-def call(build, name, out, *operands):
-    """Calls `void f(void *out, const void **in)`."""
-    pointers = (ctypes.c_void_p * len(operands))(*(o.ctypes.data for o in operands))
-    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
-    function(build.address(name))(out.ctypes.data, ctypes.addressof(pointers))
-    return out
-
-
-def test_custom_calls_give_what_the_plain_functions_give(builds, tensors):
-    """Rows with counts beside them, samples, moves and norms."""
-    pointers = [tensor.ctypes.data for tensor in tensors]
-    for build in builds:
-        layout = TensorLayout([(t.size, t.dtype.name) for t in tensors], build)
-        for histograms in (0.0, 1.0):
-            controls = np.array([3.7, histograms])
-            out = np.full((len(tensors), 139), 9.0)
-            call(build, "gw_xla_measure", out, table(tensors), controls, *tensors)
-            rows, counts = layout.measure(pointers, 3.7, True)
-            np.testing.assert_array_equal(out[:, :11], rows)
-            np.testing.assert_array_equal(out[:, 11:], histograms * counts)
-        sample = np.full(layout.sample_bytes, 9, np.uint8)
-        call(build, "gw_xla_sample", sample, table(tensors), *tensors)
-        np.testing.assert_array_equal(sample, layout.sample(pointers))
-        after = [2 * tensor for tensor in tensors]
-        moves = np.full((len(tensors), 4), 9.0)
-        call(build, "gw_xla_moves", moves, table(tensors), sample, *after)
-        expected = layout.moves(sample, [tensor.ctypes.data for tensor in after])
-        np.testing.assert_array_equal(moves, expected)
-        norms = np.full(len(tensors), 9.0)
-        call(build, "gw_xla_norms", norms, table(tensors), *tensors)
-        np.testing.assert_array_equal(norms, layout.norms(pointers))
 
 
 SAME = """

@@ -1,4 +1,4 @@
-/* The part of XLA's foreign function interface that the handlers in jax.c use.
+/* The part of XLA's foreign function interface that the handlers use.
  *
  * XLA documents this binary interface as stable within its major version 0: structures
  * grow at the end only. Declared here are the structures that a handler reads, up to the

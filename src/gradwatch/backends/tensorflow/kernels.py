@@ -124,124 +124,196 @@ class TFSweep:
         self, tensors: Sequence[Tensor], detail: Any, scale: Tensor | None = None
     ) -> Parts:
         """Returns rows and counts."""
-        controls = [1.0 if scale is None else scale, detail >= 2]
-        wide = [tf.cast(control, tf.float64) for control in controls]
-        width = COLUMNS + BUCKETS
-        rows = self._call(
-            "gw_xla_measure", (len(tensors), width), tensors, detail, tf.stack(wide)
-        )
-        counts = tf.cast(rows[:, COLUMNS:], tf.float32)
-        return {"rows": rows[:, :COLUMNS], "counts": counts}
+        count = len(tensors)
+        results = [_doubles(count, COLUMNS), ((count, BUCKETS), tf.uint32)]
+        rows, counts = self._call("GwMeasure", results, tensors, detail, scale)
+        return {"rows": _wide(rows), "counts": tf.cast(counts, tf.float32)}
 
     def sample(self, tensors: Sequence[Tensor], detail: Any) -> Tensor:
         """Returns copies of blocks of the tensors, as bytes."""
         tensors = [_readable(tensor) for tensor in tensors]
-        layout = TensorLayout(
-            [(_size(tensor), tensor.dtype.name) for tensor in tensors]
-        )
-        return self._call("gw_xla_sample", (layout.sample_bytes,), tensors, detail)
+        sizes = [tensor.shape.num_elements() for tensor in tensors]
+        names = [tensor.dtype.name for tensor in tensors]
+        layout = TensorLayout(list(zip(sizes, names, strict=True)))
+        results = [((layout.sample_bytes,), tf.uint8)]
+        return self._call("GwSample", results, tensors, detail)[0]
 
     def moves(self, sample: Tensor, tensors: Sequence[Tensor], detail: Any) -> Tensor:
         """Returns norms and their standard errors."""
-        return self._call("gw_xla_moves", (len(tensors), 4), tensors, detail, sample)
+        results = [_doubles(len(tensors), 4)]
+        return _wide(self._call("GwMoves", results, [sample, *tensors], detail)[0])
 
     def norms(self, tensors: Sequence[Tensor], detail: Any) -> Tensor:
         """Returns the norm of each tensor."""
-        return self._call("gw_xla_norms", (len(tensors),), tensors, detail)
+        results = [_doubles(len(tensors), 1)]
+        return _wide(self._call("GwNorms", results, tensors, detail)[0])[:, 0]
 
     def _call(
         self,
-        target: str,
-        shape: tuple[int, ...],
+        handler: str,
+        results: Results,
         tensors: Sequence[Tensor],
         detail: Any,
-        *others: Tensor,
-    ) -> Tensor:
-        tensors = [_readable(tensor) for tensor in tensors]
-        sizes = [_size(tensor) for tensor in tensors]
-        table = tf.stack(
-            [
-                tf.cast(number, tf.int64)
-                for number in (len(tensors), *sizes, *map(_type, tensors))
-            ]
-        )
+        scale: Tensor | None = None,
+    ) -> Sequence[Tensor]:
+        numbers = (1.0 if scale is None else scale, detail)
+        controls = tf.stack([tf.cast(number, tf.float32) for number in numbers])
+        arguments = [controls, *map(_readable, tensors)]
         if self.gated:
-            table *= tf.cast(detail > 0, tf.int64)
-        arguments = [table, *others, *tensors]
-        if self.gated:
-            return _custom_call(target, shape, *arguments)
-        key = (target, shape)
+            return _custom_call(handler, results, *arguments)
+        key = (handler, *(shape for shape, _ in results))
         if key not in self._compiled:
             self._compiled[key] = tf.function(
-                functools.partial(_custom_call, target, shape),
+                functools.partial(_custom_call, handler, results),
                 jit_compile=True,
                 autograph=False,
             )
-        return self._compiled[key](*arguments)
+        called: Sequence[Tensor] = self._compiled[key](*arguments)
+        return called
 
 
-def _custom_call(target: str, shape: tuple[int, ...], *arguments: Tensor) -> Tensor:
-    dtype = tf.uint8 if target == "gw_xla_sample" else tf.float64
-    return gen_xla_ops.xla_custom_call(
-        args=arguments, target_name=target, backend_config="", dtype=dtype, shape=shape
+Results = Sequence[tuple[tuple[int, ...], Any]]
+"""The shape and the type of each result of a handler."""
+
+
+def _doubles(*shape: int) -> tuple[tuple[int, ...], Any]:
+    """Returns the description of float64 as pairs of uint32, which are their bits."""
+    return (*shape[:-1], 2 * shape[-1]), tf.uint32
+
+
+def _wide(bits: Tensor) -> Tensor:
+    """Returns float64 for pairs of uint32."""
+    return tf.bitcast(tf.reshape(bits, (bits.shape[0], -1, 2)), tf.float64)
+
+
+def _custom_call(
+    handler: str, results: Results, *arguments: Tensor
+) -> Sequence[Tensor]:
+    """Calls a handler in a step that XLA compiles.
+
+    A module of StableHLO that holds nothing else: TensorFlow's own operation for custom
+    calls knows only interfaces of XLA that are about to be removed.
+    """
+    operands = [
+        f"%{index}: {_hlo(argument.shape, argument.dtype)}"
+        for index, argument in enumerate(arguments)
+    ]
+    types = [_hlo(tf.TensorShape(shape), dtype) for shape, dtype in results]
+    names = ", ".join(operand.split(":")[0] for operand in operands)
+    inputs = ", ".join(operand.split(": ")[1] for operand in operands)
+    outputs, count = ", ".join(types), len(types)
+    made = ", ".join(f"%made#{index}" for index in range(count))
+    module = f"""
+module @gradwatch {{
+  func.func public @main({", ".join(operands)}) -> ({outputs}) {{
+    %made:{count} = stablehlo.custom_call @{handler}({names})
+      {{api_version = 4 : i32, backend_config = {{}}}} : ({inputs}) -> ({outputs})
+    return {made} : {outputs}
+  }}
+}}"""
+    called: Sequence[Tensor] = gen_xla_ops.xla_call_module(
+        args=arguments,
+        version=_MODULE_VERSION,
+        module=module.encode(),
+        Sout=[shape for shape, _ in results],
+        Tout=[dtype for _, dtype in results],
+        platforms=["CPU"],
     )
+    return called
 
 
-def _size(tensor: Tensor) -> Any:
-    size = tensor.shape.num_elements()
-    return tf.size(tensor, tf.int64) if size is None else size
+_MODULE_VERSION = 9
+"""A version of the calling convention that TensorFlow reads; checked on 2.21."""
+_HLO = {
+    tf.float16: "f16",
+    tf.bfloat16: "bf16",
+    tf.float32: "f32",
+    tf.float64: "f64",
+    tf.uint8: "ui8",
+    tf.uint32: "ui32",
+}
 
 
-def _type(tensor: Tensor) -> int:
-    return TYPES[tensor.dtype.name]
+def _hlo(shape: tf.TensorShape, dtype: Any) -> str:
+    """Returns a type as StableHLO writes it; unknown lengths are made known by XLA."""
+    lengths = ["?" if length is None else str(length) for length in shape]
+    return f"tensor<{'x'.join([*lengths, _HLO[dtype]])}>"
 
 
 def _readable(tensor: Tensor) -> Tensor:
     tensor = tf.convert_to_tensor(tensor)
-    return tensor if tensor.dtype.name in TYPES else tf.cast(tensor, tf.float32)
+    known = tensor.dtype.name in (*TYPES, "uint8")
+    return tensor if known else tf.cast(tensor, tf.float32)
 
 
-# A C++ function of TensorFlow's own library, which is exported but not documented:
-# xla::CustomCallTargetRegistry::Register(name, function, platform), and the registry.
-_REGISTRY = "_ZN3xla24CustomCallTargetRegistry6GlobalEv"
-_REGISTER = (
-    "_ZN3xla24CustomCallTargetRegistry8RegisterERKNSt7__cxx1112basic_stringIcSt11"
-    "char_traitsIcESaIcEEEPvS8_"
-)
-_TARGETS = ("gw_xla_measure", "gw_xla_sample", "gw_xla_moves", "gw_xla_norms")
+# A C++ function of TensorFlow's own library, which is exported but not documented. It
+# returns XLA's table of C functions (`XLA_FFI_Api`), which is public and versioned.
+_GET_API = "_ZN3xla3ffi12GetXlaFfiApiEv"
+_HANDLERS = ("GwMeasure", "GwSample", "GwMoves", "GwNorms")
 
 
-class _String(ctypes.Structure):
-    """A `std::string` of libstdc++, as it lies in memory."""
+class _Text(ctypes.Structure):
+    """`XLA_FFI_ByteSpan`."""
+
+    _fields_ = (("pointer", ctypes.c_char_p), ("size", ctypes.c_size_t))
+
+
+class _Registration(ctypes.Structure):
+    """`XLA_FFI_Handler_Register_Args`."""
 
     _fields_ = (
-        ("pointer", ctypes.c_void_p),
-        ("size", ctypes.c_size_t),
-        ("buffer", ctypes.c_char * 16),
+        ("struct_size", ctypes.c_size_t),
+        ("extensions", ctypes.c_void_p),
+        ("name", _Text),
+        ("platform", _Text),
+        ("instantiate", ctypes.c_void_p),
+        ("prepare", ctypes.c_void_p),
+        ("initialize", ctypes.c_void_p),
+        ("execute", ctypes.c_void_p),
+        ("traits", ctypes.c_uint32),
     )
 
-    def __init__(self, text: str) -> None:
-        self.text = ctypes.create_string_buffer(text.encode())
-        super().__init__(ctypes.addressof(self.text), len(text))
+
+class _Api(ctypes.Structure):
+    """The beginning of `XLA_FFI_Api`."""
+
+    _fields_ = (
+        ("struct_size", ctypes.c_size_t),
+        ("extensions", ctypes.c_void_p),
+        ("version_size", ctypes.c_size_t),
+        ("version_extensions", ctypes.c_void_p),
+        ("major", ctypes.c_int),
+        ("minor", ctypes.c_int),
+        ("internal", ctypes.c_void_p),
+        ("create_error", ctypes.c_void_p),
+        ("error_message", ctypes.c_void_p),
+        ("destroy_error", ctypes.c_void_p),
+        ("register", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)),
+    )
 
 
 @functools.cache
 def _registered() -> bool:
-    """Makes the native sweep known to XLA, once; False if this TensorFlow cannot."""
+    """Makes the handlers known to XLA, once; False if this TensorFlow cannot."""
     try:
         [path, *_] = Path(tf.__file__).parent.glob("libtensorflow_cc.so*")
-        framework = ctypes.CDLL(str(path))
-        registry, register = (getattr(framework, n) for n in (_REGISTRY, _REGISTER))
+        get_api = getattr(ctypes.CDLL(str(path)), _GET_API)
     except (ValueError, OSError, AttributeError):
         return False
-    registry.restype = ctypes.c_void_p
-    register.argtypes = [ctypes.c_void_p] * 4
-    register.restype = None
-    platform = _String("Host")
-    for target in _TARGETS:
-        name, function = _String(target), ctypes.c_void_p(address(target))
-        register(registry(), ctypes.byref(name), function, ctypes.byref(platform))
-    return True
+    get_api.restype = ctypes.POINTER(_Api)
+    api = get_api().contents
+    if api.major != 0:
+        return False
+    failures = []
+    for name in _HANDLERS:
+        call = _Registration(
+            struct_size=_Registration.traits.offset + _Registration.traits.size,
+            name=_Text(name.encode(), len(name)),
+            platform=_Text(b"Host", 4),
+            execute=address(name),
+        )
+        failures.append(api.register(ctypes.addressof(call)))
+    return not any(failures)
 
 
 # what XLA rounds together -------------------------------------------------------------

@@ -1,4 +1,5 @@
-/* Handlers for JAX: the sweep behind XLA's typed foreign function interface.
+/* Handlers for JAX and TensorFlow: the sweep behind XLA's typed foreign function
+ * interface.
  *
  * Sizes and types come with the call. JAX has no float64 unless it is asked to, so
  * float64 results leave as pairs of uint32 (their bits, the lower half first). What does

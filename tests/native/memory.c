@@ -74,9 +74,9 @@ static void try_handlers(void *tensor, int64_t size, int32_t type, void *sample,
     for (int fails = 0; fails < 2; fails++) { /* the second time a result is too small */
         call_handler(GwMeasure, 2, 2, (int32_t[]){FFI_FLOAT32, f, u, u},
             (int64_t[]){2, size, 2 * GW_COLUMNS, GW_BUCKETS - fails}, (void *[]){controls, tensor, rows, counts}, fails);
-        call_handler(GwSample, 2, 1, (int32_t[]){FFI_FLOAT32, f, b}, (int64_t[]){2, size, bytes - fails},
+        call_handler(GwSample, 2, 1, (int32_t[]){FFI_FLOAT32, f, b}, (int64_t[]){2, size, bytes + 8 - fails},
             (void *[]){controls, tensor, sample}, fails);
-        call_handler(GwMoves, 3, 1, (int32_t[]){FFI_FLOAT32, b, f, u}, (int64_t[]){2, bytes, size, 2 * GW_MOVES - fails},
+        call_handler(GwMoves, 3, 1, (int32_t[]){FFI_FLOAT32, b, f, u}, (int64_t[]){2, bytes + 8, size, 2 * GW_MOVES - fails},
             (void *[]){controls, sample, tensor, rows}, fails);
         call_handler(GwNorms, 2, 1, (int32_t[]){FFI_FLOAT32, f, u}, (int64_t[]){2, size, 2 - fails},
             (void *[]){controls, tensor, rows}, fails);
@@ -90,7 +90,7 @@ static void try_one(int64_t size, int32_t type, int64_t offset)
     const void *tensors[] = {tensor};
     double *row = malloc((GW_COLUMNS + GW_BUCKETS) * sizeof *row);
     int64_t needed = gw_sample_bytes(1, &size, &type);
-    unsigned char *sample = malloc((size_t)needed + (needed == 0));
+    unsigned char *sample = malloc((size_t)needed + 8);
     for (int k = 0; k < 4; k++, calls++)
         gw_measure(1, &size, &type, tensors, SCALES[k], 1, row, row + GW_COLUMNS);
     gw_sample(1, &size, &type, tensors, sample);

@@ -80,15 +80,17 @@ def test_samples_moves_and_norms(target, builds, tensors):
 
     @jax.jit
     def step(*tensors):
-        sample = target("GwSample", ((layout.sample_bytes,), UINT8))(DUE, *tensors)
+        sample = target("GwSample", ((layout.sealed_bytes,), UINT8))(DUE, *tensors)
         after = [2 * tensor for tensor in tensors]
         moves = target("GwMoves", ((n, 8), UINT32))(DUE, sample, *after)
         return sample, moves, target("GwNorms", ((n, 2), UINT32))(DUE, *tensors)
 
     sample, moves, norms = step(*tensors)
+    sample, seal = np.split(np.array(sample), [-8])
     np.testing.assert_array_equal(sample, layout.sample(pointers))
+    assert not seal.any()
     doubled = [np.asarray(2 * array) for array in arrays]
-    expected = layout.moves(np.array(sample), [a.ctypes.data for a in doubled])
+    expected = layout.moves(sample, [a.ctypes.data for a in doubled])
     np.testing.assert_array_equal(wide(moves), expected)
     np.testing.assert_array_equal(wide(norms)[:, 0], layout.norms(pointers))
 
@@ -108,6 +110,14 @@ def test_a_branch_and_a_loop_measure(target):
     _, rows = jax.jit(lambda x: jax.lax.scan(turn, x, jnp.arange(4)))(x)
     norm = np.linalg.norm(np.arange(1.0, 9.0))
     np.testing.assert_allclose(wide(rows)[:, 0, 0], [norm, 0, 4 * norm, 0], 1e-12)
+
+
+def test_a_step_of_detail_0_seals_its_sample_and_does_nothing_else(target, builds):
+    """The update of the weights depends on the seal in every step."""
+    x = jnp.arange(1.0, 9.0)
+    sealed = plain(builds[-1], [x])[0].sealed_bytes
+    sample = jax.jit(lambda d: target("GwSample", ((sealed,), UINT8))(d, x))
+    assert not np.asarray(sample(jnp.array([1.0, 0.0])))[-8:].any()
 
 
 def test_histograms_are_counted_from_detail_2_on(target):

@@ -8,7 +8,7 @@ import pytest
 
 from gradwatch.backends import current
 from gradwatch.monitor import GradientMonitor
-from gradwatch.monitor._optimizer import sweep_of
+from gradwatch.monitor._optimizer import OptimizerTap, sweep_of
 from gradwatch.native import library
 from gradwatch.run import open_run
 
@@ -200,3 +200,13 @@ def test_a_failure_while_reading_is_a_warning_and_the_training_goes_on(
         np.testing.assert_array_equal(array(one), array(two))
     assert len(warnings) == 1
     assert not {"assign", "assign_sub", "apply"} & set(model.optimizer.__dict__)
+
+
+def test_every_scalar_of_the_optimizer_waits_for_the_sample():
+    """Else XLA may update weights before they were sampled: it would copy them."""
+    optimizer = keras.optimizers.SGD(0.1)
+    optimizer.build([keras.Variable(np.ones(3, "float32"))])
+    tap = OptimizerTap(optimizer, "optimizer", lambda variable: None, print)
+    tied = []
+    tap._update(lambda: None, lambda scalar: tied.append(scalar) or scalar)
+    assert len(tied) == sum(len(v.shape) == 0 for v in optimizer.variables) == 2

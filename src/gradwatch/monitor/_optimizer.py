@@ -197,7 +197,7 @@ class OptimizerTap:
         """Makes the update, which depends on scalars: the rate and the step."""
         if tie is not None:
             for variable in self.optimizer.variables:
-                if not variable.shape:
+                if not len(variable.shape):  # an empty `TensorShape` is true
                     variable.assign(tie(variable.value))
         return original()
 
@@ -355,7 +355,7 @@ def sweep_of(stream: Stream) -> Sweep:
 
 
 def _tied(value: Tensor, tie: Tie | None) -> Tensor:
-    return value if tie is None or value.shape else tie(value)
+    return value if tie is None or len(value.shape) else tie(value)
 
 
 def _vector(*numbers: Any) -> Tensor:

@@ -46,6 +46,11 @@ class TensorLayout:
 
     Raises:
         GradwatchError: If a type is not in `TYPES`, or there is no library.
+
+    Attributes:
+        sample_bytes: Number of bytes of all samples.
+        sealed_bytes: The same with the seal that a sample has in steps of XLA: eight
+            bytes that are 0.
     """
 
     def __init__(
@@ -68,6 +73,7 @@ class TensorLayout:
             self._types.buffer_info()[0],
         )
         self.sample_bytes: int = self._functions.gw_sample_bytes(*self._table)
+        self.sealed_bytes = self.sample_bytes + 8
 
     def measure(
         self, pointers: Sequence[int], scale: float = 1.0, histograms: bool = False

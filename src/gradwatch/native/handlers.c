@@ -152,7 +152,12 @@ GW_EXPORT ffi_result GwMeasure(struct ffi_call *call)
     return NULL;
 }
 
-/* Arguments: controls, tensors. Result: uint8 [bytes of their samples]. */
+/* Arguments: controls, tensors. Result: uint8 [bytes of their samples, and a seal].
+ *
+ * The seal is zeros, in every step. XLA cannot know that, so a step in which something
+ * depends on it does that something after the sample was taken. */
+enum { SEAL = 8 };
+
 GW_EXPORT ffi_result GwSample(struct ffi_call *call)
 {
     int64_t bytes;
@@ -160,10 +165,11 @@ GW_EXPORT ffi_result GwSample(struct ffi_call *call)
     float controls[2];
     if (!read_controls(call, controls)) return refuse(call, WRONG_CONTROLS);
     if (!check_tensors(call, 1, &bytes)) return refuse(call, WRONG_TYPE);
-    if (!is_buffer(&call->results, 0, FFI_UINT8, bytes))
-        return refuse(call, WRONG_RESULTS("uint8[bytes of the samples]"));
-    if (controls[1] == 0) return NULL;
+    if (!is_buffer(&call->results, 0, FFI_UINT8, bytes + SEAL))
+        return refuse(call, WRONG_RESULTS("uint8[bytes of the samples + 8]"));
     unsigned char *to = result_data(call, 0);
+    memset(to + bytes, 0, SEAL);
+    if (controls[1] == 0) return NULL;
     for (int64_t i = 1; i < call->arguments.count; i++) {
         struct gw_tensor tensor;
         read_tensor(call, i, &tensor);
@@ -182,7 +188,7 @@ GW_EXPORT ffi_result GwMoves(struct ffi_call *call)
     float controls[2];
     if (!read_controls(call, controls)) return refuse(call, WRONG_CONTROLS);
     if (!check_tensors(call, 2, &bytes)) return refuse(call, WRONG_TYPE);
-    if (!is_buffer(&call->arguments, 1, FFI_UINT8, bytes))
+    if (!is_buffer(&call->arguments, 1, FFI_UINT8, bytes + SEAL))
         return refuse(call, WRONG_SAMPLE);
     if (!is_buffer(&call->results, 0, FFI_UINT32, count * 2 * GW_MOVES))
         return refuse(call, WRONG_RESULTS("uint32[tensors, 8]"));

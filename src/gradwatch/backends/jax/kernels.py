@@ -75,7 +75,7 @@ class JaxSweep:
         """Returns copies of blocks of the tensors, as bytes."""
         tensors = [_readable(tensor) for tensor in tensors]
         layout = TensorLayout([(tensor.size, str(tensor.dtype)) for tensor in tensors])
-        result = jax.ShapeDtypeStruct((layout.sample_bytes,), jnp.uint8)  # type: ignore[no-untyped-call]
+        result = jax.ShapeDtypeStruct((layout.sealed_bytes,), jnp.uint8)  # type: ignore[no-untyped-call]
         return _call("GwSample", result, detail, tensors)
 
     def moves(self, sample: Tensor, tensors: Sequence[Tensor], detail: Any) -> Tensor:

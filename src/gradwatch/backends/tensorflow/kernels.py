@@ -135,7 +135,7 @@ class TFSweep:
         sizes = [tensor.shape.num_elements() for tensor in tensors]
         names = [tensor.dtype.name for tensor in tensors]
         layout = TensorLayout(list(zip(sizes, names, strict=True)))
-        results = [((layout.sample_bytes,), tf.uint8)]
+        results = [((layout.sealed_bytes,), tf.uint8)]
         return self._call("GwSample", results, tensors, detail)[0]
 
     def moves(self, sample: Tensor, tensors: Sequence[Tensor], detail: Any) -> Tensor:

@@ -277,13 +277,13 @@ class _Branching(EagerStream):
 
         Without XLA, TensorFlow itself has a variable written after it was read. XLA
         knows no order but that of data: there, scalars are made to depend on the
-        sample. No byte is larger than 255, but XLA does not know that.
+        seal of the sample, which is always 0. XLA cannot know that.
         """
         gated = self.native is not None and self.native.gated
-        if not gated or not sample.shape[0]:
+        if not gated:
             yield None
             return
-        always = tf.cast(sample[0], tf.int32) < 256
+        always = tf.bitcast(sample[-4:], tf.int32) == 0
         yield lambda scalar: tf.where(always, scalar, tf.zeros_like(scalar))
 
 

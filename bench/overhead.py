@@ -74,7 +74,7 @@ class Contestant:
     The same model, because where its weights lie in memory alone makes a tenth.
     """
 
-    def __init__(self, build, jit, steps, callbacks):
+    def __init__(self, build, jit, steps, callbacks, warm=None):
         self.model, x, y = build()
         self.model.compile("adam", self.model.loss, jit_compile=jit)
         self.x = np.concatenate([x] * steps)
@@ -85,8 +85,8 @@ class Contestant:
         self.plain, self.watched = [], []
         self.first_step([])
         self.first_step(self.callbacks)
-        self.turn([])
-        self.turn(self.callbacks)
+        for some in ([], self.callbacks):
+            self.fit(warm or steps, some)
 
     def first_step(self, callbacks):
         """Returns the seconds of a training of two steps with all that is compiled."""
@@ -156,6 +156,46 @@ def contest(build, jit, args):
     return found
 
 
+WHOLE = {
+    NOBODY: None,
+    "histograms, every 10": {},
+    "budget(0.02)": {"every": gw.budget(0.02)},
+}
+"""What is recorded in whole trainings."""
+
+
+def whole(build, jit, args):
+    """Returns the ratio of whole trainings, and the share that they report.
+
+    The first steps are apart: each contestant trains a little before. Then watched and
+    unwatched trainings of the same model take turns.
+    """
+    found = {}
+    for name, words in WHOLE.items():
+        monitor = []
+        if words is not None:
+            monitor = [gw.GradientMonitor(f"{tempfile.mkdtemp()}/{name}", **words)]
+        one = Contestant(build, jit, args.whole, lambda *_, m=monitor: m, warm=40)
+        ratios, shares = [], []
+        for turn in range(args.turns):
+            seconds = {}
+            for kind in (True, False) if turn % 2 else (False, True):
+                began = time.perf_counter()
+                one.fit(one.steps, monitor if kind else [])
+                seconds[kind] = time.perf_counter() - began
+            ratios.append(seconds[True] / seconds[False])
+            if monitor:
+                shares.append(monitor[0].overhead["share"])
+        reported = float(np.median(shares)) if shares else math.nan
+        found[name] = {"whole": float(np.median(ratios)), "reported": reported}
+        print(
+            f"  {name:32} {found[name]['whole']:6.3f} of a whole training of "
+            f"{args.whole} steps; reports {reported:6.3f}  {np.round(ratios, 3)}",
+            flush=True,
+        )
+    return found
+
+
 def first_steps(build, jit, callbacks):
     """Returns how much longer two steps of a new model take with all compilation."""
     times = {True: [], False: []}
@@ -179,6 +219,9 @@ def main():
     parser.add_argument("--only", default="", help="contestants whose name holds this")
     parser.add_argument("--rivals", action="store_true")
     parser.add_argument("--first", action="store_true", help="time the first step too")
+    parser.add_argument(
+        "--whole", type=int, default=0, help="compare whole trainings of these steps"
+    )
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     backend = keras.backend.backend()
@@ -186,6 +229,10 @@ def main():
     found = {}
     for name in args.models:
         for jit in jits:
+            if args.whole:
+                print(f"{name}, {backend}{', XLA' if jit else ''}", flush=True)
+                whole(models.TRAINED[name], bool(jit), args)
+                continue
             results = contest(models.TRAINED[name], bool(jit), args)
             found[f"{name}, {'XLA' if jit else 'no XLA'}"] = results
             if not args.json:
@@ -200,6 +247,9 @@ def main():
                     )
     if args.json:
         print(json.dumps({"machine": machine(), "results": found}, indent=1))
+        return
+    if args.whole:
+        print(machine())
         return
     print(f"\ngeometric mean and worst, {backend}; {machine()}")
     for who, (mean, worst) in LIMITS.items():

@@ -72,11 +72,6 @@ def mode_arguments(model: Any, training: bool) -> dict[str, bool]:
     return {"training": training} if model._call_has_training_arg else {}
 
 
-def call_signature(layer: Any) -> Any:
-    """Returns the signature of `call`; None for a plain operation."""
-    return getattr(layer, "_call_signature", None)
-
-
 def input_structure(model: Any) -> Any:
     """Returns the input structure of a functional model; None for other models."""
     return getattr(model, "_inputs_struct", None)
@@ -223,8 +218,7 @@ def is_keras_loss(function: object) -> bool:
 # global state -------------------------------------------------------------------------
 
 _NAME_COUNTERS = "object_name_uids"
-_UNINITIALISED = "uninitialized_variables"
-_SEED_GENERATOR = "global_seed_generator"
+_MADE_ON_DEMAND = ("uninitialized_variables", "global_seed_generator")
 
 
 def keep_global_state() -> Callable[[], None]:
@@ -234,22 +228,17 @@ def keep_global_state() -> Callable[[], None]:
     layers. The global seed generator is created now if it does not exist: inside a
     stateless scope it would never get a value.
     """
-    state = _global_state
-    counters = dict(state.get_global_attribute(_NAME_COUNTERS, {}))
-    deferred = state.get_global_attribute(_UNINITIALISED)
-    seeded = state.get_global_attribute(_SEED_GENERATOR)
-    if seeded is None:
-        _global_seed_generator()
+    state = vars(_global_state.GLOBAL_STATE_TRACKER)
+    counters = dict(state.get(_NAME_COUNTERS, {}))
+    absent = [name for name in _MADE_ON_DEMAND if state.get(name) is None]
+    _global_seed_generator()
 
     def restore() -> None:
-        names = state.get_global_attribute(_NAME_COUNTERS, {})
+        names = state.get(_NAME_COUNTERS, {})
         names.clear()
         names.update(counters)
-        tracker = state.GLOBAL_STATE_TRACKER
-        if deferred is None and state.get_global_attribute(_UNINITIALISED) is not None:
-            delattr(tracker, _UNINITIALISED)
-        if seeded is None:
-            delattr(tracker, _SEED_GENERATOR)
+        for name in absent:
+            state.pop(name, None)
 
     return restore
 

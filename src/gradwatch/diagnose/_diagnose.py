@@ -182,29 +182,26 @@ def _of_gradients(gradients: Any) -> tuple[Finding, ...]:
     summary = gradients.summary()
     present = [row for row in summary if row.missing is None]
     ruled = [row for row in present if row.kind in KINDS]
-    layout = Layout(
-        tuple(row.name for row in ruled),
-        tuple(row.kind for row in ruled),
-        tuple(row.size for row in ruled),
+    fields = (
+        [getattr(row, field) for row in ruled] for field in ("name", "kind", "size")
     )
+    layout = Layout(*map(tuple, fields))
     rows = blank((len(ruled), len(COLUMNS)))
     measured = [name for name in COLUMNS if hasattr(Row, name)]
     for at, row in enumerate(ruled):
         rows[at, : len(measured)] = [getattr(row, name) for name in measured]
     frozen = {name for name, why in gradients.missing.items() if why.cause == "frozen"}
-    facts = {
-        "weights": {
-            row.name: {
-                "shape": list(row.shape),
-                # A frozen weight has no gradient, and is not missed.
-                "trainable": row.name not in frozen,
-                "watched": True,
-            }
-            for row in summary
-            if row.kind == "weight"
+    weights = {
+        row.name: {
+            "shape": list(row.shape),
+            # A frozen weight has no gradient, and is not missed.
+            "trainable": row.name not in frozen,
+            "watched": True,
         }
+        for row in summary
+        if row.kind == "weight"
     }
-    engine = RuleEngine(facts, single=True)
+    engine = RuleEngine({"weights": weights}, single=True)
     findings = tuple(engine.read(Record(0, layout, rows, None, {})))
     return findings or _nonfinite_anywhere(present)
 
@@ -215,17 +212,14 @@ def _nonfinite_anywhere(rows: list[Any]) -> tuple[Finding, ...]:
     if not bad:
         return ()
     count = sum(bad.values())
-    return (
-        Finding(
-            nonfinite.symptom,
-            addresses=tuple(bad),
-            evidence={
-                COUNTS[0]: count,
-                "places concerned": f"{len(bad)} of {len(rows)}",
-            },
-            healthy=nonfinite.healthy,
-            confidence=0.99,
-            try_first=nonfinite.try_first,
-            measured=Measured("nonfinite_gradients", count, high=0.0),
-        ),
+    places = f"{len(bad)} of {len(rows)}"
+    finding = Finding(
+        nonfinite.symptom,
+        addresses=tuple(bad),
+        evidence={COUNTS[0]: count, "places concerned": places},
+        healthy=nonfinite.healthy,
+        confidence=0.99,
+        try_first=nonfinite.try_first,
+        measured=Measured("nonfinite_gradients", count, high=0.0),
     )
+    return (finding,)

@@ -89,24 +89,24 @@ def evidence_of(finding: Finding, run: Run) -> list[Evidence]:
     if not panels or not len(run.steps):
         return []
     confirmed = int(np.argmin(np.abs(run.steps - finding.step)))
-    lines: list[dict[str, NDArray[np.float64]]] = [{} for _ in panels]
+    shown = {"steps": range(len(run.steps)), "depth": range(confirmed, confirmed + 1)}
+    numbers: list[list[q.Named]] = [[] for _ in panels]
     with np.errstate(all="ignore"):
         for at, step in enumerate(snapshots(run)):
-            for panel, own in zip(panels, lines, strict=True):
-                if panel.over == "steps" or at == confirmed:
-                    for name, number in panel.numbers(step, finding.addresses).items():
-                        line = own.setdefault(name, np.full(len(run.steps), math.nan))
-                        line[at] = number
-    kept = {"steps": slice(None), "depth": slice(confirmed, confirmed + 1)}
+            for panel, own in zip(panels, numbers, strict=True):
+                if at in shown[panel.over]:
+                    own.append(panel.numbers(step, finding.addresses))
     return [
-        Evidence(
-            panel,
-            panel.zones(finding),
-            run.steps[kept[panel.over]],
-            {name: line[kept[panel.over]] for name, line in own.items()},
-        )
-        for panel, own in zip(panels, lines, strict=True)
+        Evidence(panel, panel.zones(finding), run.steps[shown[panel.over]], _lines(own))
+        for panel, own in zip(panels, numbers, strict=True)
     ]
+
+
+def _lines(numbers: list[q.Named]) -> dict[str, NDArray[np.float64]]:
+    names = dict.fromkeys(name for step in numbers for name in step)
+    return {
+        name: np.array([step.get(name, math.nan) for step in numbers]) for name in names
+    }
 
 
 def within(name: str, addresses: Sequence[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -75,12 +76,7 @@ def make_batch(
     if scale is not None:
         scale = keras.ops.convert_to_tensor(scale, dtype="float32")
     parts = {"x": x, "y": y, "arrays": arrays, "scale": scale, "given": [*given]}
-    tensors: list[Any] = []
-
-    def index_of(tensor: Any) -> int | None:
-        if tensor is None:
-            return None
-        tensors.append(tensor)
-        return len(tensors) - 1
-
-    return Batch(tensors, keras.tree.map_structure(index_of, parts), size)
+    leaves, numbers = keras.tree.flatten(parts), itertools.count()
+    indices = [None if leaf is None else next(numbers) for leaf in leaves]
+    tensors = [leaf for leaf in leaves if leaf is not None]
+    return Batch(tensors, keras.tree.pack_sequence_as(parts, indices), size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import numbers
 import warnings
 from collections.abc import Iterator
@@ -46,22 +47,16 @@ def _is_dataset(value: Any) -> bool:
 
 
 def _array(value: Any, argument: str) -> np.ndarray:
-    try:
+    with contextlib.suppress(Exception):
         array = np.asarray(value)
-    except Exception as error:
-        raise GradwatchError(_not_numbers(value, argument)) from error
-    if array.dtype.kind not in "biufUSV":
-        raise GradwatchError(_not_numbers(value, argument))
-    return array
-
-
-def _not_numbers(value: Any, argument: str) -> str:
+        if array.dtype.kind in "biufUSV":
+            return array
     what = f"an object of type {type(value).__name__}"
     if isinstance(value, list | tuple):
         what = "lists of unequal length or mixed type"
     elif getattr(value, "dtype", None) is not None:
         what = f"dtype {value.dtype}"
-    return (
+    raise GradwatchError(
         f"{arg(argument)} must hold arrays of real numbers. Received: {what}. Make it "
         "a NumPy array of one dtype."
     )

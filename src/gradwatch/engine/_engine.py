@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import threading
 import weakref
 from collections import OrderedDict
@@ -39,8 +38,7 @@ class Captured:
         value: The value of the target.
         outputs: The outputs of the model.
         entries: The gradients, and the reasons for missing ones.
-        x: The inputs, as tensors.
-        y: The labels, as tensors.
+        parts: The inputs `x`, the labels `y` and the rest of the batch, as tensors.
         weights: All variables by address, to report which of them are not finite.
         extras: The `scores` of the examples, if the pass was asked for them.
         ruled: Number of operations whose backward rule was replaced.
@@ -49,8 +47,7 @@ class Captured:
     value: Any
     outputs: dict[str, Any]
     entries: list[Entry]
-    x: Any
-    y: Any
+    parts: dict[str, Any]
     weights: dict[str, Any]
     extras: Mapping[str, Any]
     ruled: int
@@ -180,9 +177,9 @@ class Engine:
         runner = passed = None
         with self._modified(tree, batch, target):
             if once:
-                passed = _once(program, batch)
+                passed = _once(program)
             if passed is None:
-                runner, passed = self._prepare_and_run(program, batch)
+                runner, passed = self._prepare_and_run(program)
         prepared = _Prepared(
             runner,
             list(absent(program.selection, tree, passed.facts)),
@@ -197,17 +194,13 @@ class Engine:
                 self._prepared.popitem(last=False)
         return _captured(passed, prepared, batch)
 
-    def _prepare_and_run(
-        self, program: ForwardPass, batch: Batch
-    ) -> tuple[Runner, Passed]:
+    def _prepare_and_run(self, program: ForwardPass) -> tuple[Runner, Passed]:
         """Prepares a pass and runs it; one that cannot be compiled may run as it is."""
-        runner, tensors = None, batch.tensors
-        prepare = functools.partial(
-            current().prepare, program, program.variables, tensors
-        )
+        runner, batch = None, program.batch
+        tensors = batch.tensors
         self.traces += 1
         try:
-            runner = prepare(compiled=self.compiled is not False)
+            runner = _prepare(program, compiled=self.compiled is not False)
             if not runner.compiled:
                 return runner, runner(tensors)
         except Exception as error:
@@ -215,7 +208,7 @@ class Engine:
             chosen = self.compiled is not None or isinstance(error, GradwatchError)
             if runner is None and not chosen:
                 with contextlib.suppress(Exception):
-                    runner = prepare(compiled=False)
+                    runner = _prepare(program, compiled=False)
                     return runner, runner(tensors)
             raise
         return runner, self._execute(runner, program.tree.model, batch, program.target)
@@ -242,9 +235,7 @@ class Engine:
             program = self._program(tree, batch, target)
             try:
                 with _tracing, self._modified(tree, batch, target):
-                    current().prepare(
-                        program, program.variables, batch.tensors, compiled=False
-                    )(batch.tensors)
+                    _prepare(program, compiled=False)(batch.tensors)
             except Exception:  # noqa: BLE001 - only to learn where it fails
                 _note(error, program)
             raise
@@ -310,18 +301,23 @@ def _scale(model: Any, target: Target) -> Any:
     return None if scaled is one else scaled
 
 
-def _once(program: ForwardPass, batch: Batch) -> Passed | None:
+def _prepare(program: ForwardPass, *, compiled: bool) -> Runner:
+    tensors = program.batch.tensors
+    return current().prepare(program, program.variables, tensors, compiled=compiled)
+
+
+def _once(program: ForwardPass) -> Passed | None:
     """Runs a pass uncompiled; None if a compiled one could give another result."""
     # In half precision, operations that a compiler fuses round differently.
     dtypes = {layer.compute_dtype for layer in all_layers(program.tree.model)}
     if not dtypes.isdisjoint(("float16", "bfloat16")):
         return None
-    passed = current().once(program, program.variables, batch.tensors)
+    passed = current().once(program, program.variables, program.batch.tensors)
     if passed is None:
         return None
     unreached = absent(program.selection, program.tree, passed.facts)
-    is_frozen = [e.reason is not None and e.reason.cause == "frozen" for e in unreached]
-    return passed if all(is_frozen) else None
+    is_frozen = {entry.name for entry in unreached} <= program.selection.frozen.keys()
+    return passed if is_frozen else None
 
 
 def _captured(passed: Passed, prepared: _Prepared, batch: Batch) -> Captured:
@@ -330,13 +326,11 @@ def _captured(passed: Passed, prepared: _Prepared, batch: Batch) -> Captured:
         return from_verdict(leaf, verdict, passed.facts, len(passed.outputs))
 
     named = entries(passed.facts, passed.gradients, passed.kept, explain)
-    data = batch.unflatten(batch.tensors)
     return Captured(
         passed.value,
         passed.outputs,
         named + prepared.absent,
-        data["x"],
-        data["y"],
+        batch.unflatten(batch.tensors),
         prepared.weights,
         passed.extras,
         passed.facts.ruled,

@@ -11,10 +11,16 @@ from .._keras import all_layers, input_structure, output_structure
 from ..targets import Loss, Target, has_loss, needs_labels, num_losses
 
 
+def symbolic_inputs(model: Any) -> list[Any] | None:
+    """Returns the inputs that a functional model declares; None for other models."""
+    specs = getattr(model, "inputs", None)
+    return specs if isinstance(specs, list) else None
+
+
 def takes_text(model: Any) -> bool:
     """Returns whether a model may take strings; only functional models declare it."""
-    specs = getattr(model, "inputs", None)
-    return not isinstance(specs, list) or any(s.dtype == "string" for s in specs)
+    specs = symbolic_inputs(model)
+    return specs is None or any(spec.dtype == "string" for spec in specs)
 
 
 def single_input(model: Any, x: Any) -> Any:
@@ -26,8 +32,8 @@ def single_input(model: Any, x: Any) -> Any:
 
 def check_inputs(model: Any, x: Any) -> None:
     """Compares a batch with the inputs of a functional model."""
-    expected = getattr(model, "inputs", None)
-    if not isinstance(expected, list):
+    expected = symbolic_inputs(model)
+    if expected is None:
         return
     arrays = keras.tree.flatten(x)
     if isinstance(x, dict):
@@ -58,8 +64,8 @@ def check_inputs(model: Any, x: Any) -> None:
 
 def fixed_batch(model: Any) -> bool:
     """Returns whether a model takes batches of one size only."""
-    specs = getattr(model, "inputs", None)
-    if not isinstance(specs, list) or all(s.shape[:1] in ((), (None,)) for s in specs):
+    specs = symbolic_inputs(model) or ()
+    if all(spec.shape[:1] in ((), (None,)) for spec in specs):
         return False
     if not isinstance(model, keras.Sequential):
         return True
@@ -71,20 +77,15 @@ def fixed_batch(model: Any) -> bool:
 def _by_key(model: Any, x: dict[str, Any], expected: list[Any]) -> list[Any]:
     """Returns the tensors of a dict in the order of the model's inputs."""
     structure = input_structure(model)
-    if isinstance(structure, dict):
-        # Keras flattens the dict: one extra key would shift all that follow.
-        wanted, fits = list(structure), set(structure) == set(x)
-    else:
-        wanted = [spec.name for spec in expected]
-        fits = set(wanted) <= set(x)
-    if not fits:
+    as_dict = isinstance(structure, dict)
+    wanted = list(structure) if as_dict else [spec.name for spec in expected]
+    # Keras flattens the dict: one extra key would shift all that follow.
+    if not set(wanted) <= set(x) or (as_dict and len(x) > len(wanted)):
         raise GradwatchError(
             f"{arg('x')} must have the keys {sorted(wanted)} of {model.name!r}. "
             f"Received: {sorted(x)}."
         )
-    if isinstance(structure, dict):
-        return list(keras.tree.flatten(x))
-    return [x[name] for name in wanted]
+    return list(keras.tree.flatten(x)) if as_dict else [x[name] for name in wanted]
 
 
 def _fits(shape: tuple[int, ...], spec: tuple[int | None, ...]) -> bool:

@@ -14,6 +14,7 @@ from ..backends import Outcome, Recorder, Tensor, current
 from ..select import NOTHING, Leaf, Selection, Tree, matching_inputs, path_text
 from ..targets import Setting, Target, named_outputs
 from ._batch import Batch
+from ._expected import symbolic_inputs
 from ._options import PLAIN, PassOptions
 from ._reasons import TARGET
 from ._rules import ruled
@@ -86,10 +87,10 @@ class ForwardPass:
         )
         self.facts = session.facts
         scope = _Scope(recorder)
-        for variable, value in zip(self.variables, values, strict=False):
-            scope.state_mapping[id(variable)] = value
+        own = zip(map(id, self.variables), values, strict=False)
+        scope.state_mapping.update(own)
         self._mark_weights(recorder, scope)
-        x = self._mark_inputs(recorder, parts["x"])
+        x = self._mark_inputs(session, parts["x"])
         model: Any = self.tree.model
         with scope, session.open(), ruled(self.options.rule, self.facts):
             outputs = model(x, **mode_arguments(model, self.training))
@@ -121,49 +122,36 @@ class ForwardPass:
             return keras.ops.sum(scores), {"scores": scores}
         except Exception:
             shapes = [f"output {n!r} {tuple(t.shape)}" for n, t in outputs.items()]
-            shapes += [
-                f"`y` {tuple(t.shape)}"
-                for t in keras.tree.flatten(setting.y)
-                if t is not None
-            ]
+            labels = (t for t in keras.tree.flatten(setting.y) if t is not None)
+            shapes += [f"`y` {tuple(label.shape)}" for label in labels]
             self.facts.in_target = ", ".join(shapes)
             raise
 
     def _mark_weights(self, recorder: Recorder, scope: _Scope) -> None:
         for name, node in self.selection.weights.items():
             leaf, variable = Leaf("weight", name), node.variable
-            value = scope.state_mapping[id(variable)]
-            marked = self._marked(recorder, leaf, value, variable)
-            scope.state_mapping[id(variable)] = marked
-            if leaf not in self.facts.not_float:
-                scope.leaves[id(variable)] = marked
+            key = id(variable)
+            self.facts.specs[leaf] = (tuple(variable.shape), variable.dtype)
+            if "float" in variable.dtype:
+                marked = recorder.mark(leaf, scope.state_mapping[key], keep=False)
+                scope.state_mapping[key] = scope.leaves[key] = marked
+            else:
+                self.facts.not_float[leaf] = variable.dtype
 
-    def _mark_inputs(self, recorder: Recorder, x: Any) -> Any:
+    def _mark_inputs(self, session: Session, x: Any) -> Any:
         if not self.selection.inputs:
             return x
         names = input_names(self.tree.model, x)
-        symbolic = getattr(self.tree.model, "inputs", None)
-        alias = symbolic[0].name if isinstance(symbolic, list) and symbolic else None
+        symbolic = symbolic_inputs(self.tree.model)
+        alias = symbolic[0].name if symbolic else None
         wanted = matching_inputs(self.selection.inputs, names, alias)
         tensors = [
-            self._marked(recorder, Leaf("input", name), tensor, tensor)
+            session.mark(Leaf("input", name), tensor)
             if name in wanted and tensor is not None
             else tensor
             for name, tensor in zip(names, keras.tree.flatten(x), strict=True)
         ]
         return keras.tree.pack_sequence_as(x, tensors)
-
-    def _marked(
-        self, recorder: Recorder, leaf: Leaf, tensor: Tensor, spec: Any
-    ) -> Tensor:
-        """Marks a tensor for differentiation, if it can have a gradient."""
-        dtype = keras.backend.standardize_dtype(spec.dtype)
-        self.facts.specs[leaf] = (tuple(spec.shape), dtype)
-        is_input = leaf.kind == "input"
-        if "float" in dtype and (not is_input or recorder.is_dense(tensor)):
-            return recorder.mark(leaf, tensor, keep=is_input)
-        self.facts.not_float[leaf] = dtype
-        return tensor
 
     def _check_taps(self) -> None:
         """Rejects a call of a layer, or a tensor of its output, that does not exist."""
@@ -188,10 +176,9 @@ class ForwardPass:
         layer: Any = self.tree.layers[address].layer
         try:
             flat = keras.tree.flatten_with_path(layer.output)
-            names = [f"{address}{path_text(path)}" for path, _ in flat]
-            return f"It gives {names}."
         except AttributeError:
             return f"Ask for {address!r} to see what it gives."
+        return f"It gives {[f'{address}{path_text(path)}' for path, _ in flat]}."
 
 
 def input_names(model: Any, x: Any) -> list[str]:
@@ -202,9 +189,7 @@ def input_names(model: Any, x: Any) -> list[str]:
     flat = keras.tree.flatten_with_path(x)
     if not keras.tree.is_nested(x):
         return ["inputs"]
-    symbolic = getattr(model, "inputs", None)
-    if not isinstance(x, dict) and isinstance(symbolic, list):
-        names = [spec.name for spec in symbolic]
-        if len(names) == len(flat) and len(set(names)) == len(names):
-            return [f"inputs[{name}]" for name in names]
+    names = [spec.name for spec in symbolic_inputs(model) or ()]
+    if not isinstance(x, dict) and len(names) == len(flat) == len(set(names)):
+        return [f"inputs[{name}]" for name in names]
     return [f"inputs{path_text(path)}" for path, _ in flat]

@@ -115,19 +115,19 @@ def from_verdict(
         return _cut(verdict.cuts)
     if verdict.other_outputs:
         return _unread(verdict.other_outputs, num_outputs, layer)
-    if not verdict.connected and leaf.kind == "weight" and not _called(layer, facts):
-        return not_called(layer)
-    if not verdict.connected:
+    if verdict.connected:
         text = (
-            "The target does not depend on it: it is computed, or read, but nothing "
-            "on the way to the target uses it."
+            "The target depends on it, but the backend gives no gradient: an operation "
+            f"on the way, after {layer!r}, defines none."
         )
-        return Reason("not_on_path", text, layer)
+        return Reason("lost", text, layer)
+    if leaf.kind == "weight" and not _called(layer, facts):
+        return not_called(layer)
     text = (
-        "The target depends on it, but the backend gives no gradient: an operation on "
-        f"the way, after {layer!r}, defines none."
+        "The target does not depend on it: it is computed, or read, but nothing on the "
+        "way to the target uses it."
     )
-    return Reason("lost", text, layer)
+    return Reason("not_on_path", text, layer)
 
 
 def _unread(outputs: tuple[str, ...], num_outputs: int, layer: str) -> Reason:
@@ -196,12 +196,9 @@ def _cut(cuts: tuple[Cut, ...]) -> Reason:
     first = [*stops, *known, *cuts][0]
     where = _where(first.place)
     elsewhere = [cut for cut in cuts if cut.place != first.place]
-    rest = {
-        _where(cut.place)
-        if cut.operation == first.operation
-        else f"`{cut.operation}` {_where(cut.place)}"
-        for cut in elsewhere
-    }
+    names = {cut: f"`{cut.operation}` " for cut in elsewhere}
+    names |= {cut: "" for cut in elsewhere if cut.operation == first.operation}
+    rest = {f"{name}{_where(cut.place)}" for cut, name in names.items()}
     also = f" (also {', '.join(sorted(rest))})" if rest else ""
     if first.kind == "stop_gradient":
         text = (

@@ -57,7 +57,7 @@ def rescale(function: Function, x: Tensor) -> Tensor:
     example, reference = _halves(ops.stop_gradient(x))
     above, below = _halves(ops.stop_gradient(y))
     near, step = _step(example - reference)
-    near, slope = ops.tile(near, _twice(x)), ops.tile((above - below) / step, _twice(x))
+    near, slope = (ops.concatenate([t, t]) for t in (near, (above - below) / step))
     straight = ops.stop_gradient(y) + slope * (x - ops.stop_gradient(x))
     return ops.where(near, y, straight)
 
@@ -96,10 +96,6 @@ def _step(difference: Tensor) -> tuple[Tensor, Tensor]:
     """Returns a mask of negligible differences, and safe divisors."""
     near = ops.abs(difference) < NEAR
     return near, ops.where(near, ops.ones_like(difference), difference)
-
-
-def _twice(tensor: Tensor) -> tuple[int, ...]:
-    return (2, *[1] * (len(tensor.shape) - 1))
 
 
 RULES: dict[str, dict[str, Callable[[Function, Tensor], Tensor]]] = {

@@ -19,7 +19,7 @@ from typing import Any
 
 import keras
 
-from .._keras import call_signature, get_keras_mask, get_stateless_scope, set_keras_mask
+from .._keras import get_keras_mask, get_stateless_scope, set_keras_mask
 from .._shadow import Shadows
 from ..backends import Recorder, Tensor, current
 from ..select import NOTHING, LayerNode, Leaf, Selection, Tree, path_text
@@ -197,15 +197,14 @@ class Session:
     ) -> Any:
         taps = self._taps.get((address, at), [])
         reads = self._reads.get((address, at), [])
-        calls = {tap.call for tap in (*taps, *reads)}
-        if not number or not calls & {0, number}:
+        if not number or not (taps or reads):
             return value
         flat = keras.tree.flatten_with_path(value)
         marked = []
         for path, tensor in flat:
             leaf = Leaf("activation", address, at, number, path_text((*prefix, *path)))
             if keras.ops.is_tensor(tensor) and _means(taps, leaf):
-                tensor = self._mark(leaf, tensor)
+                tensor = self.mark(leaf, tensor)
             # Mark before reading: a gradient at the tensor that the target reads must
             # pass through the mark.
             if keras.ops.is_tensor(tensor) and _means(reads, leaf):
@@ -219,7 +218,8 @@ class Session:
         if dense and self.recorder.can_leave(tensor):
             self.read[leaf] = tensor
 
-    def _mark(self, leaf: Leaf, tensor: Any) -> Any:
+    def mark(self, leaf: Leaf, tensor: Any) -> Any:
+        """Marks a tensor for differentiation, if it can have a gradient."""
         dtype = keras.backend.standardize_dtype(tensor.dtype)
         known = tuple(size for size in tensor.shape if size is not None)
         self.facts.specs[leaf] = (known, dtype)
@@ -283,13 +283,9 @@ def _means(taps: list[Leaf], leaf: Leaf) -> bool:
 
 def _named_arguments(layer: Any, args: Any, kwargs: Any) -> dict[str, Any]:
     """Returns the arguments of a call by name, positional arguments first."""
-    signature = call_signature(layer)
-    if signature is None:  # A plain operation.
-        signature = inspect.signature(type(layer).call)
-        signature = signature.replace(parameters=[*signature.parameters.values()][1:])
     names = [
         p.name
-        for p in signature.parameters.values()
+        for p in inspect.signature(layer.call).parameters.values()
         if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
     ]
     names += [f"arg{i}" for i in range(len(names), len(args))]

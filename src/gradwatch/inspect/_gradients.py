@@ -151,6 +151,6 @@ def _inspect(engine: Engine, model: Any, x: Any, y: Any, target: Target) -> Grad
         target=str(target),
         value=captured.value,
         outputs=captured.outputs,
-        data={"x": captured.x, "y": captured.y},
+        data={name: captured.parts[name] for name in ("x", "y")},
         weights=captured.weights,
     )

@@ -22,6 +22,10 @@ _OPENED = (
 )
 """Classes whose attributes are compared one by one; others are compared by identity."""
 
+_SETTINGS = (
+    *("floatx", "epsilon", "image_data_format", "is_traceback_filtering_enabled"),
+    *("is_interactive_logging_enabled", "is_flash_attention_enabled"),
+)
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _CLASSES = (keras.Operation, keras.Layer, keras.Model, keras.Sequential, keras.Variable)
 
@@ -72,19 +76,10 @@ def _snapshot(model: keras.Model) -> dict[str, Any]:
     return snapshot.facts
 
 
-class _Same:
-    """Compares an object by identity, and keeps it alive: a freed id is reused."""
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __init__(self, item: Any) -> None:
-        self.item = item
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.item is other.item
-
-    def __repr__(self) -> str:
-        return f"<{type(self.item).__name__} at {id(self.item):#x}>"
+def _identity(item: Any) -> tuple[Any, ...]:
+    """Compares by identity, shows it, and keeps the object: a freed id is reused."""
+    # Of two different objects the ids differ, and a tuple looks no further.
+    return id(item), f"<{type(item).__name__} at {id(item):#x}>", item
 
 
 class _ModelState:
@@ -110,7 +105,7 @@ class _ModelState:
             return
         plain = not isinstance(item, list | tuple | dict | set | Mapping)
         if plain:
-            self.facts[path] = _Same(item)
+            self.facts[path] = _identity(item)
         if id(item) in self._known:
             return
         self._known[id(item)] = item
@@ -137,7 +132,7 @@ class _ModelState:
             for name, value in vars(cls).items():
                 if callable(value) or isinstance(value, property | classmethod):
                     path = f"{cls.__name__}.{name} ({cls.__module__})"
-                    self.facts[path] = _Same(value)
+                    self.facts[path] = _identity(value)
 
 
 def _of_variable(path: str, variable: keras.Variable) -> Iterator[tuple[str, Any]]:
@@ -146,7 +141,7 @@ def _of_variable(path: str, variable: keras.Variable) -> Iterator[tuple[str, Any
         value = _array(np.asarray(keras.ops.convert_to_numpy(variable)))
     yield f"value of {path} ({variable.path})", value
     yield f"{path}.trainable", variable.trainable
-    yield f"{path}.regularizer", _Same(variable.regularizer)
+    yield f"{path}.regularizer", _identity(variable.regularizer)
     # torch only: whether it is part of graphs, and what `backward` left on it.
     native = getattr(variable, "_value", None)
     yield f"{path}.value.requires_grad", getattr(native, "requires_grad", None)
@@ -159,7 +154,8 @@ def _of_variable(path: str, variable: keras.Variable) -> Iterator[tuple[str, Any
 
 def _array(value: np.ndarray) -> tuple[Any, ...]:
     # As bytes, NaN is equal to itself, and 0.0 is not equal to -0.0.
-    return (value.shape, str(value.dtype), value.tobytes())
+    shown = np.array2string(value, threshold=6)
+    return value.tobytes(), shown, value.shape, str(value.dtype)
 
 
 def _nonempty(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,16 +168,8 @@ def _nonempty(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _settings() -> dict[str, Any]:
-    config = keras.config
-    return {
-        "floatx": config.floatx(),
-        "epsilon": config.epsilon(),
-        "image_data_format": config.image_data_format(),
-        "dtype_policy": config.dtype_policy().name,
-        "traceback_filtering": config.is_traceback_filtering_enabled(),
-        "interactive_logging": config.is_interactive_logging_enabled(),
-        "flash_attention": config.is_flash_attention_enabled(),
-    }
+    settings = {name: getattr(keras.config, name)() for name in _SETTINGS}
+    return settings | {"dtype_policy": keras.config.dtype_policy().name}
 
 
 def _random_streams() -> dict[str, Any]:
@@ -195,23 +183,16 @@ def _random_streams() -> dict[str, Any]:
 
 
 def _first_difference(before: dict[str, Any], after: dict[str, Any]) -> str:
-    for path, value in before.items():
+    for path in before | after:
         if path not in after:
             return f"`{path}` was there and is gone."
-        if value != after[path]:
-            return f"`{path}` was {_short(value)} and is {_short(after[path])}."
-    for path, value in after.items():
         if path not in before:
-            return f"`{path}` was not there and now is {_short(value)}."
+            return f"`{path}` was not there and now is {_short(after[path])}."
+        if before[path] != after[path]:
+            return f"`{path}` was {_short(before[path])} and is {_short(after[path])}."
     return ""
 
 
 def _short(value: Any) -> str:
-    if isinstance(value, tuple) and len(value) == 3 and isinstance(value[2], bytes):
-        array: np.ndarray = np.frombuffer(value[2], np.uint8)
-        if value[1] != "bfloat16":
-            array = np.frombuffer(value[2], value[1]).reshape(value[0])
-        value = array
-    text = np.array2string(value, threshold=6) if isinstance(value, np.ndarray) else ""
-    text = text or repr(value)
+    text = value[1] if isinstance(value, tuple) else repr(value)
     return text if len(text) < 200 else text[:200] + "…"

@@ -9,17 +9,13 @@ import numpy as np
 
 from ...backends import Sparse
 
-_LARGEST = {
-    "float16": 65504.0,
-    "bfloat16": 3.3895314e38,
-    "float32": 3.4028235e38,
-    "float64": 1.7976931348623157e308,
-}
-
 
 def limit_of(dtype: str) -> float:
-    """Returns the largest finite number of a dtype."""
-    return _LARGEST.get(dtype, _LARGEST["float32"])
+    """Returns the largest finite number of a dtype; of float32 if it is not known."""
+    if dtype == "bfloat16":  # NumPy does not know it
+        return 3.3895314e38
+    known = dtype if dtype in ("float16", "float64") else "float32"
+    return float(np.finfo(known).max)
 
 
 def dtype_of(tensor: Any) -> str:

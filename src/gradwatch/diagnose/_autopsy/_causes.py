@@ -52,19 +52,16 @@ def of_derivative(operation: TracedOperation) -> Cause:
 
 def overflow(dtype: str, where: str = "") -> tuple[str, str]:
     """Returns words and advice for an overflow of a dtype."""
-    limit = limit_of(dtype)
-    if dtype == "float16":
-        return (
-            f"float16 overflow{where}",
-            f"float16 ends at {limit:,.0f}. Scale the input or the weights down, "
-            "compute this layer in float32 (`dtype='float32'`), or use "
-            "'mixed_bfloat16'.",
-        )
-    return (
-        f"{dtype} overflow{where}",
-        f"{dtype} ends at {limit:.1e}. Scale the data, normalise between the layers, "
-        "or look for weights that have exploded.",
+    advice = (
+        f"{dtype} ends at {limit_of(dtype):.1e}. Scale the data, normalise between "
+        "the layers, or look for weights that have exploded."
     )
+    if dtype == "float16":
+        advice = (
+            "float16 ends at 65,504. Scale the input or the weights down, compute this "
+            "layer in float32 (`dtype='float32'`), or use 'mixed_bfloat16'."
+        )
+    return f"{dtype} overflow{where}", advice
 
 
 def _evidence(operation: TracedOperation) -> dict[str, Any]:
@@ -85,24 +82,16 @@ _ZERO_LOG = (
 )
 _LOG1P = "(log1p of a number at or below -1)"
 
-_BY_ZERO: Case = (lambda x, _: x == 0, "division by zero", _AVOID_ZERO)
-_ROOT: tuple[Case, ...] = (
-    (
-        lambda x, _: x < 0,
-        "square root of a negative number",
-        "Rounding makes a variance or a distance negative: `maximum(x, 0)`, and a "
-        "small number above 0 if it is differentiated.",
-    ),
-    _BY_ZERO,
+_INVERTED_ZERO: Case = (lambda x, _: x == 0, "division by zero", _AVOID_ZERO)
+_BY_ZERO: Case = (lambda _, y: y == 0, "division by zero", _AVOID_ZERO)
+_ROOT: Case = (
+    lambda x, _: x < 0,
+    "square root of a negative number",
+    "Rounding makes a variance or a distance negative: `maximum(x, 0)`, and a small "
+    "number above 0 if it is differentiated.",
 )
-_INVERSE: tuple[Case, ...] = (
-    (
-        lambda x, _: np.abs(x) >= 1,
-        "inverse of sine, cosine or tanh outside of its range",
-        CLIP,
-    ),
-)
-_REMAINDER: tuple[Case, ...] = ((lambda _, y: y == 0, "division by zero", _AVOID_ZERO),)
+_OUTSIDE = "inverse of sine, cosine or tanh outside of its range"
+_INVERSE: Case = (lambda x, _: np.abs(x) >= 1, _OUTSIDE, CLIP)
 
 _CASES: dict[str, tuple[Case, ...]] = {
     "log": (
@@ -113,14 +102,14 @@ _CASES: dict[str, tuple[Case, ...]] = {
         (lambda x, _: x + 1 < 0, f"log of a negative number {_LOG1P}", _NEGATIVE_LOG),
         (lambda x, _: x + 1 == 0, f"log of zero {_LOG1P}", _ZERO_LOG),
     ),
-    "sqrt": _ROOT,
-    "rsqrt": _ROOT,
+    "sqrt": (_ROOT, _INVERTED_ZERO),
+    "rsqrt": (_ROOT, _INVERTED_ZERO),
     "divide": (
         (lambda x, y: (x == 0) & (y == 0), "division of zero by zero", _AVOID_ZERO),
-        *_REMAINDER,
+        _BY_ZERO,
     ),
-    "reciprocal": (_BY_ZERO,),
-    **dict.fromkeys(("remainder", "fmod", "floormod", "rem", "floordiv"), _REMAINDER),
+    "reciprocal": (_INVERTED_ZERO,),
+    **dict.fromkeys(("remainder", "fmod", "floormod", "rem", "floordiv"), (_BY_ZERO,)),
     "power": (
         (
             lambda x, y: (x == 0) & (y < 0),
@@ -133,7 +122,7 @@ _CASES: dict[str, tuple[Case, ...]] = {
             "Look at the base: it should not be negative. `maximum(x, 0)` or `abs`.",
         ),
     ),
-    **dict.fromkeys(("arccos", "arcsin", "arctanh"), _INVERSE),
+    **dict.fromkeys(("arccos", "arcsin", "arctanh"), (_INVERSE,)),
 }
 """Operations that are not defined everywhere, by the name that all backends share."""
 
@@ -186,14 +175,13 @@ def _general(operation: TracedOperation) -> tuple[str, str]:
 def _case(operation: TracedOperation) -> tuple[str, str] | None:
     """Returns words and advice for inputs at which an operation is not defined."""
     inputs = [wide(a) for a in operation.inputs[:2]]
-    name, one = operation.name, np.ones((), "float32")
     if not inputs:
         return None
     # With a constant as the other operand there is one input: a denominator, or a base.
-    known = "reciprocal" if name == "divide" and len(inputs) == 1 else name
-    x, y = inputs[0], inputs[1] if len(inputs) > 1 else one
-    cases = ((w, a) for holds, w, a in _CASES.get(known, ()) if np.any(holds(x, y)))
-    return next(cases, None)
+    alone = operation.name == "divide" and len(inputs) == 1
+    known = _CASES.get("reciprocal" if alone else operation.name, ())
+    x, y, *_ = (*inputs, np.ones((), "float32"))
+    return next(((w, a) for holds, w, a in known if np.any(holds(x, y))), None)
 
 
 def _can_overflow(operation: TracedOperation) -> bool:

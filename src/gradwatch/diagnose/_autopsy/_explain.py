@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -54,13 +56,8 @@ def of_loss(examined: Pass) -> tuple[Cause, str | None]:
         of_weight = address in examined.tree.weights
         layer = None if of_weight else examined.layer(address)
         return _forward(log, layer, []), address
-    outputs = examined.captured.outputs.values()
-    inputs = [
-        described(array, dtype_of(tensor))
-        for tensor in outputs
-        if (array := floats(tensor)) is not None
-    ]
-    return _forward(watch_target(examined), None, inputs), None
+    outputs = [(t, dtype_of(t)) for t in examined.captured.outputs.values()]
+    return _forward(watch_target(examined), None, _described(outputs)), None
 
 
 def of_gradient(examined: Pass, entry: Entry) -> Cause:
@@ -87,12 +84,16 @@ def of_gradient(examined: Pass, entry: Entry) -> Cause:
 def inputs_of(examined: Pass, entry: Entry) -> list[dict[str, Any]]:
     """Describes what went into the layer call that an activation came out of."""
     own = (entry.leaf.address, entry.leaf.call, "input")
-    return [
-        described(array, e.dtype)
-        for e in examined.activations
-        if (e.leaf.address, e.leaf.call, e.leaf.at) == own
-        and (array := floats(e.value)) is not None
-    ]
+    entries = (
+        (e, (e.leaf.address, e.leaf.call, e.leaf.at)) for e in examined.activations
+    )
+    return _described((e.value, e.dtype) for e, of in entries if of == own)
+
+
+def _described(tensors: Iterable[tuple[Any, str]]) -> list[dict[str, Any]]:
+    """Describes the floating-point ones of some tensors, each given with its dtype."""
+    arrays = ((floats(tensor), dtype) for tensor, dtype in tensors)
+    return [described(array, dtype) for array, dtype in arrays if array is not None]
 
 
 def _of_cast(examined: Pass, entry: Entry) -> Cause | None:
@@ -126,18 +127,18 @@ def _forward(log: OperationLog, layer: Any, inputs: list[dict[str, Any]]) -> Cau
     limit = limit_of(dtype)
     ends = [abs(part[end] or 0) for part in inputs for end in ("min", "max")]
     size = max(ends, default=0.0)
-    fits = []
-    if any(part["zeros"] for part in inputs):
-        fits.append("log of zero or division by zero (its inputs hold exact zeros)")
-    if any(part["negative"] for part in inputs):
-        fits.append("log, square root or power of a negative number")
-    if size > float(np.log(limit)):
-        fits.append("overflow of exp")
-    if size**2 > limit or dtype == "float16":
-        fits.append(overflow(dtype)[0])
+    zeros = any(part["zeros"] for part in inputs)
+    fits = {
+        "log of zero or division by zero (its inputs hold exact zeros)": zeros,
+        "log, square root or power of a negative number": any(
+            part["negative"] for part in inputs
+        ),
+        "overflow of exp": size > float(np.log(limit)),
+        overflow(dtype)[0]: size**2 > limit or dtype == "float16",
+    }
     kind = type(layer).__name__ if layer is not None else "the loss"
     return Cause(
-        "; or ".join(fits) or f"an operation inside {kind}",
+        "; or ".join(compress(fits, fits.values())) or f"an operation inside {kind}",
         f"Look into `{kind}`: its operations could not be watched one by one, as "
         "inside a compiled function. Run it without compilation to learn more.",
         {"inputs": inputs, "dtype": dtype},

@@ -24,14 +24,12 @@ class Pass:
     Attributes:
         tree: The model and its addresses.
         captured: The values and gradients of the pass.
-        parts: Inputs, labels and weights, as tensors.
         target: What was differentiated.
         backward: The gradients mean something.
     """
 
     tree: Tree
     captured: Captured
-    parts: dict[str, Any]
     target: Target
     backward: bool
 
@@ -39,6 +37,11 @@ class Pass:
     def model(self) -> Any:
         """The model."""
         return self.tree.model
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """Inputs, labels and weights, as tensors."""
+        return self.captured.parts
 
     @property
     def activations(self) -> list[Entry]:
@@ -96,13 +99,11 @@ class Pass:
         The way back meets activations in reverse order. The gradient of a weight comes
         right after that of what went into its layer: if both are broken, the layer is.
         """
-        broken: list[tuple[float, Entry]] = [
-            (at, e) for at, e in enumerate(self.activations) if is_bad(e.gradient)
-        ]
-        broken += [
-            (self._position(self.owner(e)) - 0.5, e) for e in self.broken_weights
-        ]
-        return max(broken, key=lambda item: item[0])[1] if broken else None
+        broken: dict[float, Entry] = {
+            self._position(self.owner(e)) - 0.5: e for e in self.broken_weights[::-1]
+        }
+        broken |= {at: e for at, e in enumerate(self.activations) if is_bad(e.gradient)}
+        return broken[max(broken)] if broken else None
 
     def _position(self, layer: str) -> int:
         """Returns the index of the last input of a layer among the activations.
@@ -111,19 +112,19 @@ class Pass:
         """
         while layer:
             leaves = [(at, e.leaf) for at, e in enumerate(self.activations)]
-            own = [(at, leaf.at) for at, leaf in leaves if leaf.address == layer]
+            own = {at: leaf.at for at, leaf in leaves if leaf.address == layer}
             if own:
-                return max([at for at, end in own if end == "input"] or [own[-1][0]])
+                return max([at for at in own if own[at] == "input"] or own)
             layer = layer.rpartition("/")[0]
         return -1
 
     def is_output(self, entry: Entry) -> bool:
         """Returns whether an activation is an output of the model: the loss is next."""
         value = floats(entry.value)
-        outputs = [floats(output) for output in self.captured.outputs.values()]
-        return value is not None and any(
-            np.array_equal(value, output) for output in outputs if output is not None
-        )
+        if value is None:
+            return False
+        outputs = map(floats, self.captured.outputs.values())
+        return any(np.array_equal(value, o) for o in outputs if o is not None)
 
     def magnitudes(self) -> dict[str, Any]:
         """Returns what is closest to an overflow, and its distance in powers of ten."""

@@ -183,12 +183,12 @@ def _counted(evidence: Mapping[str, Any]) -> str:
 
 def _inputs(evidence: Mapping[str, Any]) -> str:
     """Says between which numbers the inputs of the operation were."""
-    shown = []
-    for part in evidence.get("inputs", ())[:2]:
-        if part["min"] is None:
-            continue
-        zeros = f", {counted(part['zeros'], 'zero')}" if part["zeros"] else ""
-        shown.append(f"{part['min']:.4g} to {part['max']:.4g}{zeros}")
+    shown = [
+        f"{part['min']:.4g} to {part['max']:.4g}"
+        + (f", {counted(part['zeros'], 'zero')}" if part["zeros"] else "")
+        for part in evidence.get("inputs", ())[:2]
+        if part["min"] is not None
+    ]
     if not shown:
         return ""
     before = f"`{evidence['operation']}` got" if "operation" in evidence else "inputs"

@@ -26,8 +26,7 @@ import keras
 import numpy as np
 
 from ..._keras import inner_optimizer
-from ...backends import Sparse, current
-from ...engine import untouched
+from ...engine import dense, untouched
 from ...targets import Loss
 from . import _explain as explain
 from ._arrays import counts, dtype_of, is_bad
@@ -171,9 +170,7 @@ def _update(examined: Pass, notes: list[str]) -> Autopsy | None:
     if optimizer is None or not isinstance(examined.target, Loss):
         return None
     gradients = {
-        e.leaf.address: current().dense(e.gradient)
-        if isinstance(e.gradient, Sparse)
-        else e.gradient
+        e.leaf.address: dense(e.gradient)
         for e in examined.captured.entries
         if e.kind == "weight" and e.gradient is not None
     }

@@ -42,23 +42,22 @@ def broken_update(
         return None
     stepped = {name: copies[id(variables[name])] for name in own}
     # Before the step: a schedule goes on to the next.
-    rate = floats(getattr(twin.learning_rate, "value", twin.learning_rate))
+    rate = getattr(twin.learning_rate, "value", twin.learning_rate)
+    rate = float(keras.ops.convert_to_numpy(rate))
     twin.apply(list(own.values()), list(stepped.values()))
     for name, variable in stepped.items():
         constraint = getattr(variables[name], "constraint", None)
         if is_bad(variable.value):
             evidence = {
                 **counts(variable.value),
-                _RATE: None if rate is None else float(rate),
+                # JSON has no number for one that is not finite.
+                _RATE: rate if np.isfinite(rate) else str(rate),
                 "largest_gradient": largest(own[name]),
                 "largest_weight": largest(variables[name].value),
                 "dtype": str(variable.dtype),
             }
             zeros = bool(np.any(floats(own[name]) == 0))
-            words, advice, sure = _cause(twin, evidence, spoilt, zeros)
-            if rate is not None and is_bad(rate):
-                evidence[_RATE] = str(float(rate))  # JSON has no number for it
-            return name, Cause(words, advice, evidence, sure)
+            return name, _cause(twin, rate, evidence, spoilt, zeros)
         if constraint is not None and is_bad(bound := constraint(variable.value)):
             evidence = counts(bound) | {"largest_weight": largest(variable.value)}
             return name, Cause(
@@ -77,41 +76,39 @@ _RATE = "learning_rate"
 
 
 def _cause(
-    twin: Any, evidence: Mapping[str, Any], spoilt: bool, zeros: bool
-) -> tuple[str, str, bool]:
-    """Returns words and advice, and whether that is certain."""
-    rate, gradient = evidence[_RATE], evidence["largest_gradient"]
+    twin: Any, rate: float, evidence: Mapping[str, Any], spoilt: bool, zeros: bool
+) -> Cause:
+    """Returns why an updated weight is not finite."""
+    gradient = evidence["largest_gradient"]
     if spoilt:
-        return (
+        return Cause(
             "the optimizer's state was not finite before the step",
             "An earlier step broke it: compile anew, or load the optimizer's state "
             "from before.",
-            True,
+            evidence,
         )
-    if rate is not None and not np.isfinite(rate):
-        return (
+    if not np.isfinite(rate):
+        return Cause(
             f"the learning rate is {rate}",
             "Look at what sets it: a schedule or a callback that divides by zero, or "
             "a number beyond float32.",
-            True,
+            evidence,
         )
-    if rate is not None and abs(rate) * gradient > limit_of(evidence["dtype"]) / 2:
-        return (
+    if abs(rate) * gradient > limit_of(evidence["dtype"]) / 2:
+        return Cause(
             "learning rate so large that the update overflows",
             f"Lower the learning rate ({rate:.3g}), or clip the gradients with "
             f"`global_clipnorm=1.0`; look at why the gradient is {gradient:.3g}.",
-            True,
+            evidence,
         )
     if getattr(twin, "epsilon", None) == 0 and zeros:
-        return (
-            "division of zero by zero in the optimizer: epsilon is 0",
-            "Give the optimizer its usual epsilon, 1e-7.",
-            True,
-        )
-    return (
+        words = "division of zero by zero in the optimizer: epsilon is 0"
+        return Cause(words, "Give the optimizer its usual epsilon, 1e-7.", evidence)
+    return Cause(
         "the optimizer's arithmetic overflows",
         "Lower the learning rate, and clip the gradients with `global_clipnorm=1.0`.",
-        False,
+        evidence,
+        sure=False,
     )
 
 

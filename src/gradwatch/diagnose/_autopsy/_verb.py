@@ -111,13 +111,10 @@ class _Forward(Target):
 
     def value(self, setting: Setting) -> Any:
         """Returns the mean of the outputs: any number will do, it is not used."""
-        named = named_outputs(setting.model, setting.outputs)
-        means = [
-            keras.ops.mean(keras.ops.cast(tensor, "float32"))
-            for tensor in named.values()
-            if "float" in dtype_of(tensor)
-        ]
-        return sum(means, keras.ops.zeros(()))
+        outputs = named_outputs(setting.model, setting.outputs).values()
+        floats = [tensor for tensor in outputs if "float" in dtype_of(tensor)]
+        numbers = [keras.ops.mean(keras.ops.cast(t, "float32")) for t in floats]
+        return sum(numbers, keras.ops.zeros(()))
 
     def __str__(self) -> str:
         return "the forward pass"
@@ -149,13 +146,12 @@ def _target(
 
 def _run(model: Any, x: Any, y: Any, target: Target) -> Pass:
     """Runs forward and backward once, with a tap on everything."""
-    first = Engine(inputs(), training=True, compiled=False)
-    batch = first.ready(model, x, y, target)
+    # Only when it is built, all weights are known.
+    Engine((), training=True, compiled=False).ready(model, x, y, target)
     tree = walk(model)
     engine = Engine(_everything(tree), training=True, compiled=current().COMPILES_FIRST)
     captured = engine.run(model, x, y, target)
-    backward = not isinstance(target, _Forward)
-    return Pass(tree, captured, batch.unflatten(batch.tensors), target, backward)
+    return Pass(tree, captured, target, not isinstance(target, _Forward))
 
 
 def _everything(tree: Tree) -> list[Selector]:

@@ -70,10 +70,9 @@ def _direction(step: Snapshot, bad: NDArray[np.bool_]) -> str:
 
 
 def _first(step: Snapshot, bad: NDArray[np.bool_]) -> tuple[str, ...]:
-    activations = step.activations
-    for name, count in zip(activations.names, activations.nonfinite, strict=True):
-        if count > 0:
-            return (name,)
+    broken = step.activations.named(step.activations.nonfinite)
+    if any(broken.values()):
+        return (next(name for name, count in broken.items() if count),)
     # The way back goes from the output to the input: the last of them broke first.
     return () if bad.all() else step.parameters.layers_of(bad)[-1:]
 
@@ -165,8 +164,8 @@ def dead_layer(step: Snapshot) -> Iterator[Sign]:
         return
     # Layers after the first dead one give zeros as well if their biases are zero. Where
     # activations are watched they tell the first; of gradients, the last is known.
-    values = zip(step.activations.names, step.activations["zeros"] >= _ALL, strict=True)
-    layers = [name.partition("@")[0] for name, all_zero in values if all_zero]
+    shares = step.activations.named(step.activations["zeros"])
+    layers = [name.partition("@")[0] for name, share in shares.items() if share >= _ALL]
     first = next((layer for layer in layers if layer in dead), dead[-1])
     yield Sign(
         Measured("dead_layer", 1.0),
@@ -182,8 +181,8 @@ def _like_one_example(step: Snapshot) -> NDArray[np.bool_]:
     That is the case if a step has one example: a silent unit then has no gradient, and
     may have one at the next step.
     """
-    values = zip(step.activations.names, step.activations["zeros"], strict=True)
-    zeros = {name.partition("@")[0]: share for name, share in values}
+    shares = step.activations.named(step.activations["zeros"])
+    zeros = {name.partition("@")[0]: share for name, share in shares.items()}
     outputs = np.array([zeros.get(layer, np.nan) for layer in step.parameters.layers])
     return np.asarray(np.abs(outputs - step.zeros) < _SAME, bool)
 

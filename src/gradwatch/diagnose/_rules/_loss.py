@@ -24,7 +24,6 @@ class LossHistory:
     def __init__(self) -> None:
         self.seen: list[float] = []
         self.was_nonfinite = False
-        self._known: tuple[float, float, float] | None = None
         self._whole = True  # until neighbours are averaged
 
     def add(self, loss: float | None) -> None:
@@ -34,8 +33,8 @@ class LossHistory:
         if not math.isfinite(loss):
             self.was_nonfinite = True
             return
-        self._known = None
-        vars(self).pop("learnt", None)
+        for known in ("learnt", "_ends"):
+            vars(self).pop(known, None)
         self.seen.append(float(loss))
         if len(self.seen) > _KEPT:
             self._whole = False
@@ -50,12 +49,12 @@ class LossHistory:
     @property
     def first(self) -> float:
         """The loss at the beginning."""
-        return self._ends()[0]
+        return self._ends[0]
 
     @property
     def recent(self) -> float:
         """The loss now."""
-        return self._ends()[1]
+        return self._ends[1]
 
     @property
     def drop(self) -> float:
@@ -63,13 +62,9 @@ class LossHistory:
         return (self.first - self.recent) / max(abs(self.first), 1e-30)
 
     @property
-    def falls(self) -> bool:
-        """True if it falls by more than its own scatter."""
-        return self._is_clear() and self.drop > _VISIBLE
-
-    def _is_clear(self) -> bool:
-        """Returns whether it fell by more than its scatter makes of nothing."""
-        return self.first - self.recent > _SIGNIFICANT * self._ends()[2]
+    def _falls(self) -> bool:
+        """True if it fell by more than its scatter makes of nothing."""
+        return self.first - self.recent > _SIGNIFICANT * self._ends[2]
 
     @property
     def stays(self) -> bool:
@@ -79,7 +74,8 @@ class LossHistory:
         """
         if not self.known or self.learnt:
             return False
-        return not self.falls or (self.drop < _LITTLE and self._is_flat())
+        falls = self._falls and self.drop > _VISIBLE
+        return not falls or (self.drop < _LITTLE and self._is_flat())
 
     @property
     def idle(self) -> bool:
@@ -102,10 +98,8 @@ class LossHistory:
         losses = np.array(self.seen)
         usual = float(np.median(np.abs(losses[: self._length()])))
         if self._is_signed():
-            losses /= max(usual, float(losses.std()), 1e-30)
-        else:
-            losses = np.log(np.maximum(losses, max(_NOTHING * usual, 1e-30)))
-        return losses
+            return losses / max(usual, float(losses.std()), 1e-30)
+        return np.asarray(np.log(np.maximum(losses, max(_NOTHING * usual, 1e-30))))
 
     def _is_flat(self) -> bool:
         """Returns whether the last quarter is like the second one."""
@@ -128,13 +122,9 @@ class LossHistory:
         """True if much of it is gone, and not by chance."""
         if not self.known:
             return False
-        length = self._length()
         # Where it may be negative it has no logarithm, and a share of it says little.
-        by_far = (
-            self._is_clear()
-            if self._is_signed()
-            else self._is_gone(length, _SIGNIFICANT)
-        )
+        signed = self._is_signed()
+        by_far = self._falls if signed else self._is_gone(self._length(), _SIGNIFICANT)
         gone = self.drop > _REACHED and by_far
         return gone or (self._whole and self._fell_at_once())
 
@@ -145,7 +135,7 @@ class LossHistory:
         """Returns whether most of it was gone within the first few steps."""
         start = float(np.mean(self.seen[:2]))
         fell = start - self.recent
-        plain = fell > _REACHED * abs(start) and fell > _PLAIN * self._ends()[2]
+        plain = fell > _REACHED * abs(start) and fell > _PLAIN * self._ends[2]
         return plain and (self._is_signed() or self._is_gone(2, _CLEAR))
 
     def _is_gone(self, first: int, times: float) -> bool:
@@ -171,18 +161,16 @@ class LossHistory:
         count = len(self.seen)
         return max(1, min(count // 2, max(3, count // 4)))
 
+    @functools.cached_property
     def _ends(self) -> tuple[float, float, float]:
-        """Returns the loss at the beginning, now, and the chance between them."""
-        if self._known is None:
-            if not self.seen:
-                return math.nan, math.nan, math.nan
-            length = self._length()
-            ends = np.array([self.seen[:length], self.seen[-length:]])
-            # Medians: of what has heavy tails the mean is that of the last outlier.
-            first, recent = np.median(ends, axis=1).tolist()
-            scatter = math.sqrt(float(ends.var(axis=1).sum()) / length)
-            self._known = first, recent, scatter
-        return self._known
+        """The loss at the beginning, now, and the chance between them."""
+        if not self.seen:
+            return math.nan, math.nan, math.nan
+        length = self._length()
+        ends = np.array([self.seen[:length], self.seen[-length:]])
+        # Medians: of what has heavy tails the mean is that of the last outlier.
+        first, recent = np.median(ends, axis=1).tolist()
+        return first, recent, math.sqrt(float(ends.var(axis=1).sum()) / length)
 
 
 def _difference(first: Series, last: Series) -> tuple[float, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -70,12 +71,10 @@ class ParameterIndex:
         numbers = {layer: at for at, layer in enumerate(dict.fromkeys(self.layers))}
         self.layer_order = tuple(numbers)
         self.layer_numbers = np.array([numbers[layer] for layer in self.layers], int)
-        normalised, mixing = (
-            self._layers_with("normalised"),
-            self._layers_with("mixing"),
-        )
+        normalised = self._layers_with("normalised")
         shifts = _mask(_role(name) in _SHIFTS for name in self.names)
-        self.biases = shifts & ~normalised & ~mixing & (self.sizes >= _LEAST)
+        shifts &= ~normalised & ~self._layers_with("mixing")
+        self.biases = shifts & (self.sizes >= _LEAST)
         self.kernels = _mask(map(self._is_kernel, self.names))
         self.plain_kernels = self.kernels & ~normalised
         self.rectified = self._layers_with("activation", _RECTIFIERS)
@@ -120,13 +119,10 @@ class ParameterIndex:
         Kernels that have learnt little still look random; biases that began at zero
         no longer do.
         """
-        biases, kernels = (
-            [self.names[row] for row in np.flatnonzero(chosen)]
-            for chosen in (self.biases, self.kernels)
-        )
-        if sum(self.fact(name, "moved") is True for name in biases) > len(biases) / 2:
+        moved = [self.fact(n, "moved") is True for n in self.names_of(self.biases)]
+        if sum(moved) > len(moved) / 2:
             return False
-        facts = [self.fact(name, "untrained") for name in kernels]
+        facts = [self.fact(name, "untrained") for name in self.names_of(self.kernels)]
         known = [fact for fact in facts if fact is not None]
         return bool(known) and sum(known) >= len(known) / 2
 
@@ -145,9 +141,13 @@ class ParameterIndex:
             return ()
         return tuple(name for name, untrained in frozen.items() if untrained)
 
+    def names_of(self, chosen: Mask) -> list[str]:
+        """Returns the addresses of the chosen weights."""
+        return list(compress(self.names, chosen))
+
     def layers_of(self, chosen: Mask) -> tuple[str, ...]:
         """Returns the layers of the chosen weights, each once."""
-        return tuple(dict.fromkeys(self.layers[row] for row in np.flatnonzero(chosen)))
+        return tuple(dict.fromkeys(compress(self.layers, chosen)))
 
     def _layers_with(self, key: str, values: Collection[str] = ()) -> Mask:
         facts = [self.layer_fact(layer, key) for layer in self.layers]

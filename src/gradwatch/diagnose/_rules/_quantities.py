@@ -25,8 +25,8 @@ _STEEPEST = {"tanh": 1.0, "sigmoid": 0.25, "hard_sigmoid": 0.25}
 
 def of_weights(step: Snapshot, values: Numbers, chosen: NDArray[np.bool_]) -> Named:
     """Returns the values of the chosen weights by address."""
-    names = step.parameters.names
-    return {names[row]: float(values[row]) for row in np.flatnonzero(chosen)}
+    names = step.parameters.names_of(chosen)
+    return dict(zip(names, values[chosen].tolist(), strict=True))
 
 
 def trend(numbers: Named) -> tuple[list[str], float, float]:
@@ -63,8 +63,7 @@ def bias_gradients(step: Snapshot) -> Named:
 
 def activation_sizes(step: Snapshot) -> Named:
     """The root mean square of activations."""
-    sizes = step.activations.size.tolist()
-    return dict(zip(step.activations.names, sizes, strict=True))
+    return step.activations.named(step.activations.size)
 
 
 def input_over_output(numbers: Named) -> float:
@@ -166,10 +165,9 @@ def sequence_shares(step: Snapshot) -> Named:
     """
     gradients = step.activation_gradients
     square = gradients["mean"] ** 2 + gradients["std"] ** 2
-    shares = gradients["mean_abs"] ** 2 / square
-    pairs = zip(gradients.names, shares.tolist(), strict=True)
+    shares = gradients.named(gradients["mean_abs"] ** 2 / square).items()
     fact = step.parameters.layer_fact
-    return {name: share for name, share in pairs if fact(name, "feeds_recurrent")}
+    return {name: share for name, share in shares if fact(name, "feeds_recurrent")}
 
 
 def sequence_growth(step: Snapshot) -> Named:

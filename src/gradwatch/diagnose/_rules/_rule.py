@@ -92,16 +92,13 @@ def signs_beyond(
 
 def confidence(measured: Measured) -> float:
     """Returns how sure a rule is, by the decades between a value and its limit."""
-    value, beyond = measured.value or 0.0, -math.inf
+    value, beyond = measured.value or 0.0, 0.0
     if measured.high is not None:
-        beyond = _decades(value / measured.high)
+        beyond = value / measured.high
     if measured.low is not None:
-        beyond = max(beyond, _decades(measured.low / value) if value else math.inf)
-    return float(np.clip(0.75 + 0.2 * beyond, 0.0, 0.99))
-
-
-def _decades(ratio: float) -> float:
-    return math.log10(ratio) if ratio > 0 else -math.inf
+        beyond = max(beyond, measured.low / value if value else math.inf)
+    decades = math.log10(beyond) if beyond > 0 else -math.inf
+    return float(np.clip(0.75 + 0.2 * decades, 0.0, 0.99))
 
 
 def excluded(rule: Rule, step: Snapshot) -> tuple[str, ...]:

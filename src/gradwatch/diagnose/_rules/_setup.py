@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import compress
 
 import numpy as np
 
@@ -33,10 +34,10 @@ def initialisation(step: Snapshot) -> Iterator[Sign]:
     parameters = step.parameters
     # A head may begin at zero: it has one unit for each output.
     alike = [
-        parameters.names[row]
-        for row in np.flatnonzero(parameters.kernels)
-        if parameters.fact(parameters.names[row], "constant")
-        and parameters.layers[row] not in parameters.heads
+        name
+        for name in parameters.names_of(parameters.kernels)
+        if parameters.fact(name, "constant")
+        and parameters.layer_of(name) not in parameters.heads
     ]
     if alike:
         yield Sign(
@@ -54,7 +55,7 @@ def initialisation(step: Snapshot) -> Iterator[Sign]:
             yield Sign(
                 Measured("weight_spread", median(values[odd]), _LOW, _HIGH),
                 "spread of weights times root of inputs",
-                tuple(n for n, is_odd in zip(spreads, odd, strict=True) if is_odd),
+                tuple(compress(spreads, odd)),
                 key=key,
             )
 

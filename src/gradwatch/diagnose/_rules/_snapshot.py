@@ -71,7 +71,7 @@ class History:
         self._facts = facts or {}
         self._parameters = ParameterIndex(Layout((), (), ()), {})
         self._store = Store(window=WINDOW)
-        self._early: list[tuple[float, Numbers]] = []
+        self._early: list[tuple[float, Numbers]] = []  # norms of all, and of each
 
     def append(self, record: Record) -> None:
         """Appends a record to the store."""
@@ -92,9 +92,9 @@ class History:
         if len(self._early) < EARLY and math.isfinite(norm):
             self._early.append((norm, np.where(is_blank(norms), math.nan, norms)))
             if len(self._early) == EARLY:
-                self.early_norm = max(norm for norm, _ in self._early) or math.nan
-                rows = [norms for _, norms in self._early]
-                if len({len(norms) for norms in rows}) == 1:
+                totals, rows = zip(*self._early, strict=True)
+                self.early_norm = max(totals) or math.nan
+                if len(set(map(len, rows))) == 1:
                     self.early_norms = np.max(rows, axis=0)
 
     def snapshot(self) -> Snapshot:
@@ -143,6 +143,10 @@ class SnapshotColumns:
     def __getitem__(self, column: str) -> Numbers:
         values: Numbers = self.data[_AT[column]]
         return values
+
+    def named(self, values: Numbers) -> dict[str, float]:
+        """Returns a number of each row by name."""
+        return dict(zip(self.names, values.tolist(), strict=True))
 
     @property
     def nonfinite(self) -> Numbers:
@@ -195,16 +199,14 @@ class Snapshot:
         self.skipped = bool(self.totals.get("skipped", 0.0))
         data = chunk.data[:, newest]
         data = np.where(is_blank(data), math.nan, data)
-        weights, self.activations, self.activation_gradients = (
-            SnapshotColumns(
-                tuple(parameters.layout.names[row] for row in rows), data[:, rows]
-            )
-            for rows in (
-                parameters.weights,
-                parameters.activations,
-                parameters.activation_gradients,
-            )
-        )
+
+        def columns(rows: NDArray[np.int64]) -> SnapshotColumns:
+            names = tuple(parameters.layout.names[row] for row in rows)
+            return SnapshotColumns(names, data[:, rows])
+
+        weights = columns(parameters.weights)
+        self.activations = columns(parameters.activations)
+        self.activation_gradients = columns(parameters.activation_gradients)
         self.norm, self.zeros = weights["norm"], weights["zeros"]
         self.weight_norm = weights["weight_norm"]
         self.update_norm = weights["update_norm"]

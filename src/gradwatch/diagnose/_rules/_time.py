@@ -187,15 +187,13 @@ def stuck_loss(step: Snapshot) -> Iterator[Sign]:
     # One that was trained before may have nothing left to learn.
     if step.age < _LONG or not loss.idle or not parameters.starts_untrained:
         return
-    ratios = step.update_ratio[parameters.kernels]
+    ratios = [*step.update_ratio[parameters.kernels]] or [math.nan]
     yield Sign(
         Measured("loss", loss.recent),
         {
             "loss at the beginning": loss.first,
             "loss now": loss.recent,
-            "update over weight": float(np.nanmedian(ratios))
-            if len(ratios)
-            else math.nan,
+            "update over weight": float(np.nanmedian(ratios)),
         },
         confidence=0.8,
     )

@@ -15,14 +15,13 @@ import numpy as np
 from ..._errors import GradwatchError, counted
 from ...select import require_model
 from .._checked import checked_batch_size, require_count
+from .._layout import checked_keep, header_of, plain_settings, to_columns
 from .._method import require_attribution, require_method
 from .._path import integrated_gradients
 from .._progress import progress_bar
 from .._result import Attribution
-from .._store import plain_settings
 from ._batches import Batches, DatasetBatch, batches_of, target_of
 from ._key import call_key, check_same_call, checksum
-from ._layout import checked_keep, header_of, to_columns
 from ._opened import AttributedDataset
 from ._store import DatasetStore
 

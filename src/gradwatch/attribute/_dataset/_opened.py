@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..._errors import GradwatchError, counted, renamed
+from .._layout import by_name, from_columns
 from .._result import Attribution, single
 from ._export import export
-from ._layout import by_name, from_columns
 from ._store import DatasetStore
 
 _PARTS = ("score", "baseline_score", "delta")
@@ -184,7 +184,7 @@ class AttributedDataset:
         # Of examples from several batches, the settings of the first batch of all.
         index = self._batches[batches.pop(), 3] if len(batches) == 1 else 0
         settings = dict(self._header["settings"][int(index)])
-        return from_columns(self._header, columns, settings)
+        return Attribution(**from_columns(self._header, columns, settings))
 
     # all of it ------------------------------------------------------------------------
 

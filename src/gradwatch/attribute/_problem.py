@@ -26,7 +26,7 @@ from ..engine import (
 from ..select import require_model, walk
 from ..targets import Function, Loss, Target, as_target, mean_output
 from ._axes import channel_axis
-from ._checked import checked_batch_size
+from ._checked import check
 from ._place import Place
 from ._rows import at_once, in_parts, rows_for
 from ._tensors import (
@@ -96,7 +96,8 @@ class Problem:
         self.model = model
         self.target = target if labels else explained(target)
         self.layer = layer
-        self.batch_size = checked_batch_size(batch_size)
+        check(batch_size=batch_size)
+        self.batch_size = batch_size
         self.ruled = 0
         """Number of operations with another backward rule in the last pass."""
         self._data_format = data_format

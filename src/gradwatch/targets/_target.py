@@ -57,9 +57,9 @@ class Target(ABC):
         """Activations that the target is computed from, beside the outputs."""
         return ()
 
-    @abstractmethod
     def key(self) -> Hashable:
         """Returns a key; targets of equal keys can share a compiled pass."""
+        return (type(self), *map(weakly, vars(self).values()))
 
     def kept(self) -> Any:
         """Returns the objects that the key identifies by `id`, to keep them alive."""
@@ -88,14 +88,8 @@ class Target(ABC):
         return keras.ops.sum(self.scores(setting))
 
     def scores(self, setting: Setting) -> Tensor:
-        """Computes one number per example."""
-        del setting
-        raise TargetError(
-            "An attribution needs a target that gives one number per example. "
-            f"Received: {self}. Use `gradwatch.class_score(i)`, "
-            "`gradwatch.output(…)`, `gradwatch.mean_output()` or a function of the "
-            "outputs."
-        )
+        """Computes one number per example; a loss has none."""
+        raise NotImplementedError
 
     @abstractmethod
     def __str__(self) -> str: ...

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..._errors import GradwatchError, counted
 from ...select import require_model
-from .._checked import checked_batch_size, require_count
+from .._checked import check
 from .._layout import checked_keep, header_of, plain_settings, to_columns
 from .._method import require_attribution, require_method
 from .._path import integrated_gradients
@@ -94,9 +94,8 @@ def attribute_dataset(  # noqa: PLR0913 - the data, the store, and how it is wal
     """
     require_model(model)
     require_method(method)
-    if num_batches is not None:
-        require_count(num_batches, "num_batches")
-    if checked_batch_size(batch_size) is not None:
+    check(num_batches=num_batches, batch_size=batch_size)
+    if batch_size is not None:
         settings["batch_size"] = batch_size
     keep = checked_keep(keep)
     asked = {"method": method, "target": target, "keep": keep, **settings}

@@ -16,6 +16,7 @@ from ._export import export
 from ._store import DatasetStore
 
 _PARTS = ("score", "baseline_score", "delta")
+_TENSORS = ("values", "activation", "inputs")
 
 
 class AttributedDataset:
@@ -69,7 +70,7 @@ class AttributedDataset:
         self.layer: str | None = header["layer"]
         self.settings: dict[str, Any] = header["settings"][0]
         self.names = [tensor["name"] for tensor in header["places"]]
-        parts = (by_name(header, columns, p) for p in ("values", "activation", "inputs"))
+        parts = (by_name(header, columns, part) for part in _TENSORS)
         self.values, self.activation, self.inputs = (
             single(arrays) if arrays else None for arrays in parts
         )

@@ -11,7 +11,7 @@ from ..._errors import GradwatchError, renamed
 from ...targets import neuron as neuron_target
 from ...targets import whole_index
 from .._baselines import Baseline, baselines, described
-from .._checked import require_count, require_layer, require_one_of
+from .._checked import check, require_layer, require_one_of
 from .._method import method, result
 from .._problem import Problem
 from .._result import Attribution
@@ -63,7 +63,7 @@ def internal_influence(  # noqa: PLR0913 - the path, and how it is walked
         The attribution.
     """
     require_layer(layer)
-    require_count(steps, "steps")
+    check(steps=steps)
     problem = Problem(model, x, target, layer, free="inputs", batch_size=batch_size)
     starts = baselines(problem, baseline)
     alphas, weights = points_of(rule, steps, len(starts))
@@ -120,7 +120,7 @@ def layer_conductance(  # noqa: PLR0913 - the path, and how it is walked
         The attribution.
     """
     require_layer(layer)
-    require_count(steps, "steps")
+    check(steps=steps)
     require_one_of(rule, "rule", STEP_RULES)
     problem = Problem(model, x, target, layer, free="inputs", batch_size=batch_size)
     starts = baselines(problem, baseline)
@@ -211,7 +211,7 @@ def neuron_conductance(  # noqa: PLR0913 - the path, and how it is walked
             "axis. Received: None. For all of them at once use `layer_conductance`."
         )
     require_layer(layer)
-    require_count(steps, "steps")
+    check(steps=steps)
     above = Problem(model, x, target, layer, free="inputs", batch_size=batch_size)
     with renamed(index="neuron"):
         index: Any = whole_index(neuron)

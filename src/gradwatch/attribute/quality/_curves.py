@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._baselines import Baseline, baselines
-from .._checked import require_count, require_seed
+from .._checked import check
 from .._problem import Problem
 from .._result import Attribution
 from ._curve import Curve
@@ -124,9 +124,7 @@ def _curve(
 ) -> Curve:
     """Returns the curve: insertion changes what deletion leaves."""
     steps, others, seed = draws
-    require_count(steps, "steps")
-    require_count(others, "orders", least=0)
-    require_seed(seed)
+    check(steps=steps, orders=others, seed=seed)
     a, _, x = question_of(*asked)
     problem = problem_of(a, asked[1], x, batch_size, at_inputs=is_map(a))
     inputs = problem.free.places

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._errors import GradwatchError, counted
 from .._baselines import Baseline, baselines
-from .._checked import require_count, require_positive
+from .._checked import check, is_count, require
 from .._problem import Problem
 from .._result import Attribution
 from ._perturbations import Perturbation, perturbations
@@ -113,9 +113,8 @@ def infidelity(  # noqa: PLR0913 - what is taken away, and how often
     Raises:
         GradwatchError: If an argument cannot be used; the message says why.
     """
-    require_positive(size, "size")
-    require_count(samples, "samples")
-    require_count(seed, "seed", least=0)
+    check(size=size, samples=samples)
+    require(is_count(seed, 0), "`seed` must be a whole number from 0.", seed)
     if not callable(perturbation) and perturbation == "square" and size > 1:
         raise GradwatchError(
             "`size` must be a share of the image, up to 1, for squares. Received: "
@@ -209,13 +208,13 @@ def _slopes(
         GradwatchError: If there is not one value for each number.
     """
     slopes = []
-    for place, own, start in zip(a.places, problem.free.values, starts, strict=True):
-        values = place.values
-        if kind == "gain" and a.method == "occlusion" and values.ndim == own.ndim - 1:
+    for place, at, start in zip(a.places, problem.free.places, starts, strict=True):
+        values, own, axis = place.values, at.values, at.channels
+        shared = values.ndim == own.ndim - 1 and axis is not None
+        if kind == "gain" and a.method == "occlusion" and shared:
             # One value for all channels of a position, which are covered together.
-            axis = _missing_axis(own.shape, values.shape)
-            shared = np.expand_dims(values, axis) / own.shape[axis]
-            values = np.broadcast_to(shared, own.shape)
+            part = np.expand_dims(values, axis) / own.shape[axis]
+            values = np.broadcast_to(part, own.shape)
         if values.shape != own.shape:
             raise GradwatchError(
                 "`a` must have a value for each number of what it explains. Received: "
@@ -227,9 +226,3 @@ def _slopes(
             values = values / np.where(way == 0, 1.0, way)
         slopes.append(np.asarray(values, dtype="float64"))
     return slopes
-
-
-def _missing_axis(whole: tuple[int, ...], part: tuple[int, ...]) -> int:
-    """Returns the axis without which one shape is the other; the last that fits."""
-    fits = [n for n in range(1, len(whole)) if whole[:n] + whole[n + 1 :] == part]
-    return fits[-1] if fits else len(whole) - 1

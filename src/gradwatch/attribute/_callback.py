@@ -142,10 +142,9 @@ class AttributionImages(keras.callbacks.Callback):
             made = self._method(self.model, self._x, self._target, **self._options)
             attribution = require_attribution(self._method, made)
             png, size = _png(attribution.plot(**self._plot))
-            name = attribution.method or getattr(
-                self._method, "__name__", "attribution"
-            )
-            tag = f"{name}/{attribution.layer}" if attribution.layer else name
+            own = getattr(self._method, "__name__", "attribution")
+            parts = (attribution.method or own, attribution.layer)
+            tag = "/".join(part for part in parts if part)
             self._writer.write(self._step, tag, png, size)
             self.drawn.append(self._step)
         except refusals:
@@ -220,10 +219,7 @@ def _check_words(
     function: Any, given: tuple[Any, ...], words: Mapping[str, Any], argument: str
 ) -> None:
     """Raises if a function does not take these arguments."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # one that does not say what it takes
-        return
+    signature = inspect.signature(function)
     try:
         signature.bind(*given, **words)
     except TypeError as error:

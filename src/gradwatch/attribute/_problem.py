@@ -111,6 +111,8 @@ class Problem:
         self.tree = walk(model)
         self.sources: list[Place] = []
         """The inputs of the model, as results keep them."""
+        flat = keras.tree.flatten(self.x)
+        self._named = list(zip(input_names(model, self.x), flat, strict=True))
         inputs = self._input_tensors()
         follows = free == "floats" and bool(inputs.leaves) and self._held is None
         at_inputs = self.layer is None or free == "inputs" or follows
@@ -125,8 +127,7 @@ class Problem:
     def _input_tensors(self) -> Tensors:
         """Returns the inputs that are floating-point numbers; all are sources."""
         inputs = Tensors([], [], [])
-        flat = keras.tree.flatten(self.x)
-        for name, tensor in zip(input_names(self.model, self.x), flat, strict=True):
+        for name, tensor in self._named:
             if tensor is not None:
                 self.sources.append(self._place(name, None, tensor))
             if is_float(tensor):
@@ -278,8 +279,7 @@ class Problem:
         elif points is not None:
             given, leaves = points, tuple(self.at.leaves)
         tensors = []
-        flat = keras.tree.flatten(self.x)
-        for name, tensor in zip(input_names(self.model, self.x), flat, strict=True):
+        for name, tensor in self._named:
             if name in free:
                 tensor = free[name]
             elif not own and tensor is not None:

@@ -51,11 +51,9 @@ class Loss(Target):
     def key(self) -> Hashable:
         """Returns a key that identifies the loss function; weights are data."""
         function: Any = self.function
-        if keras.tree.is_nested(function):  # Identified by `id`; see `kept`.
-            function = id(function)
-        elif callable(function):
-            function = weakly(function)
-        return ("loss", function, self.sample_weight is None, not self.class_weight)
+        # A structure is identified by `id`; see `kept`.
+        known = id(function) if keras.tree.is_nested(function) else weakly(function)
+        return ("loss", known, self.sample_weight is None, not self.class_weight)
 
     def kept(self) -> Any:
         """Returns a structure of losses, which the key identifies by `id`."""

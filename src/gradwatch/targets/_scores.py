@@ -20,6 +20,7 @@ from ._target import (
     named_outputs,
     per_example,
     require_float,
+    require_inside,
     whole_index,
 )
 
@@ -106,16 +107,7 @@ class Output(Target):
     def check(self, outputs: Mapping[str, tuple[int, ...]]) -> None:
         """Raises if the index is outside of the output."""
         name = choose(list(outputs), self.which, "which")
-        inner = outputs[name][1:]
-        fits = len(self.index) <= len(inner) and all(
-            -size <= i < size for i, size in zip(self.index, inner, strict=False)
-        )
-        if not fits:
-            raise TargetError(
-                f"{arg('index')} must be a position in the output, without the batch "
-                f"axis. Received: {self.index} for output {name!r} of shape "
-                f"{outputs[name]}."
-            )
+        require_inside(self.index, outputs[name], f"output {name!r}")
 
     def value(self, setting: Setting) -> Tensor:
         """Computes the sum over the examples of the chosen number of each."""

@@ -123,6 +123,28 @@ def whole_index(index: Any) -> tuple[int, ...]:
         ) from None
 
 
+def require_inside(
+    index: Sequence[int], shape: Sequence[int], where: str, *, whole: bool = False
+) -> None:
+    """Raises if an index is outside of the axes after the first.
+
+    Args:
+        index: One number for each axis, or for the first ones.
+        shape: The shape, with the batch axis.
+        where: What has this shape, for the message.
+        whole: True if each axis must have its number.
+    """
+    inner = shape[1:]
+    fits = len(index) == len(inner) if whole else len(index) <= len(inner)
+    if fits and all(-n <= i < n for i, n in zip(index, inner, strict=False)):
+        return
+    last = ", ".join(str(size - 1) for size in inner)
+    raise TargetError(
+        f"{arg('index')} must be a position in the output, without the batch axis. "
+        f"Received: {index} for {where} of shape {shape}. Its last neuron is ({last})."
+    )
+
+
 def named_outputs(model: Any, outputs: Any) -> dict[str, Tensor]:
     """Names each output tensor: by its key, its name in the graph, or its index."""
     names: Any = getattr(functional_of(model) or model, "output_names", None)

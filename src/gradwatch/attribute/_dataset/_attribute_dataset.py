@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import itertools
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -157,25 +158,22 @@ def _run(
 ) -> None:
     """Explains and stores the batches that are left."""
     most = min((n for n in (total, num_batches) if n is not None), default=None)
-    done, ended = len(store.batches), False
+    done, limit = len(store.batches), num_batches or math.inf
     bar = progress_bar(store.path.name, most, progress, done=done, patience=0)
     with bar as advance:
-        while num_batches is None or len(store.batches) < num_batches:
-            batch = next(remaining, None)
-            if batch is None:
-                ended = True
-                break
+        while done < limit and (batch := next(remaining, None)) is not None:
             add(batch)
             del batch  # Before the next one is made: one at a time is enough.
             # Cycles of this batch, before they are many; the old ones are left alone.
             gc.collect(1)
             advance(1, f"batches, {store.rows:,} examples")
+            done += 1
     if not store.rows:
         raise GradwatchError(
             "`data` must give at least one batch. Received: none. A generator can be "
             "used only once: give the function that makes it, or a fresh one."
         )
-    store.finish(ended=ended or total == len(store.batches))
+    store.finish(ended=done < limit or total == done)
 
 
 # the same data as before --------------------------------------------------------------

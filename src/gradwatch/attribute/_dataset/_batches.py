@@ -214,11 +214,9 @@ def target_of(target: Any, batch: DatasetBatch, start: int) -> Any:
 
 def _takes_a_batch(target: Any) -> bool:
     """Returns whether it is a function of `(x, y)`, and not of the outputs."""
-    if not callable(target):
-        return False
     try:
         parameters = inspect.signature(target).parameters.values()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError):  # not callable, or silent on what it takes
         return False
     needed = [
         p

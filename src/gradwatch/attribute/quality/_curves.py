@@ -8,7 +8,6 @@ import numpy as np
 
 from .._baselines import Baseline, baselines
 from .._checked import check
-from .._problem import Problem
 from .._result import Attribution
 from ._curve import Curve
 from ._orders import ground, is_map, masks_of, ranks
@@ -128,7 +127,10 @@ def _curve(
     a, _, x = question_of(*asked)
     problem = problem_of(a, asked[1], x, batch_size, at_inputs=is_map(a))
     inputs = problem.free.places
-    starts = baselines(problem, _canvas(problem) if baseline is None else baseline)
+    if baseline is None:  # Insertion begins with a blur, if all inputs are images.
+        spatial = {len(place.spatial) for place in inputs}
+        baseline = "blur" if problem.layer is None and spatial == {2} else "zeros"
+    starts = baselines(problem, baseline)
     changed, importance = ground(a, problem)
     positions = importance.shape[1]
     random = np.random.default_rng(seed)
@@ -163,9 +165,3 @@ def _curve(
     curves[:, :, 1:-1] = inner.swapaxes(1, 2)
     share = counts / positions
     return Curve(kind, a.method, a.target, share, curves[0], curves[1:])
-
-
-def _canvas(problem: Problem) -> str:
-    """Returns the baseline of an insertion: a blur, if all inputs are images."""
-    spatial = {len(place.spatial) for place in problem.free.places}
-    return "blur" if problem.layer is None and spatial == {2} else "zeros"

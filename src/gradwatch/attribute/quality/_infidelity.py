@@ -142,19 +142,16 @@ def infidelity(  # noqa: PLR0913 - what is taken away, and how often
 
     scores = finite_scores(problem, samples + 1, point, "infidelity", progress)
     changes = scores[-1] - scores[:-1]
-    scale = _best_scale(predicted, changes) if normalise else np.ones(problem.size)
+    scale = np.ones(problem.size)
+    if normalise:
+        # The least mean square error. An explanation of zeros stays what it is.
+        square = np.mean(predicted**2, axis=0)
+        least = np.where(square == 0, 1.0, square)
+        scale = np.mean(predicted * changes, axis=0) / least
     values = np.mean((scale * predicted - changes) ** 2, axis=0)
     nothing = np.mean(changes**2, axis=0)
     relative = np.divide(values, nothing, out=np.zeros_like(values), where=values > 0)
     return Infidelity(a.method, a.target, values, relative, scale, predicted, changes)
-
-
-def _best_scale(predicted: np.ndarray, changes: np.ndarray) -> np.ndarray:
-    """Returns the factor with the least mean square error, for each example."""
-    square = np.mean(predicted**2, axis=0)
-    # An explanation of zeros stays what it is, whatever the factor.
-    least = np.where(square == 0, 1.0, square)
-    return np.asarray(np.mean(predicted * changes, axis=0) / least)
 
 
 def _kind(a: Attribution) -> str:
@@ -210,8 +207,8 @@ def _slopes(
     slopes = []
     for place, at, start in zip(a.places, problem.free.places, starts, strict=True):
         values, own, axis = place.values, at.values, at.channels
-        shared = values.ndim == own.ndim - 1 and axis is not None
-        if kind == "gain" and a.method == "occlusion" and shared:
+        shared = a.method == "occlusion" and values.ndim == own.ndim - 1
+        if kind == "gain" and shared and axis is not None:
             # One value for all channels of a position, which are covered together.
             part = np.expand_dims(values, axis) / own.shape[axis]
             values = np.broadcast_to(part, own.shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import io
 import os
@@ -88,7 +89,11 @@ class AttributionImages(keras.callbacks.Callback):
         self._every = None if every == "epoch" else int(every)
         self._method = method
         self._x, rows = _first(x, int(count))
-        self._target = _first_target(target, rows)
+        self._target = explained(target)
+        # Once, so that it is the same to what was compiled for it. With fewer classes
+        # than examples, the method says it better.
+        with contextlib.suppress(IndexError):
+            self._target = self._target.for_rows(np.arange(rows))
         self._options = options if layer is None else {"layer": layer, **options}
         _check_words(method, (None, x, target), self._options, "options")
         self._plot = dict(plot or {})
@@ -190,15 +195,6 @@ def _first(x: Any, count: int) -> tuple[Any, int]:
             "dataset first: `next(iter(dataset))[0]`."
         )
     return cut, min(rows, count)
-
-
-def _first_target(target: Any, rows: int) -> Any:
-    # Once, so that it is the same to what was compiled for it.
-    chosen = explained(target)
-    try:
-        return chosen.for_rows(np.arange(rows))
-    except IndexError:  # fewer classes than examples: the method says it better
-        return chosen
 
 
 def _check(every: Any, method: Any, count: Any, plot: Any) -> None:

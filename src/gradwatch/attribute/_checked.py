@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import GradwatchError, arg, listing
+from .._errors import GradwatchError, arg
 
 
 def require(fits: bool, rule: str, received: Any) -> None:
@@ -55,12 +55,3 @@ def check(**arguments: Any) -> None:
     for name, value in arguments.items():
         fits, rule = _RULES[name]
         require(fits(value), f"{arg(name)} must be {rule}.", value)
-
-
-def require_layer(layer: Any) -> None:
-    """Raises if `layer` is None."""
-    if layer is None:
-        raise GradwatchError(
-            f"{arg('layer')} must name the layer that is attributed to. Received: "
-            f"None. {listing()} lists them all."
-        )

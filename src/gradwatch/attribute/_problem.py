@@ -109,8 +109,6 @@ class Problem:
         self.x = batch.unflatten(batch.tensors)["x"]
         self.size = batch.size
         self.tree = walk(model)
-        self.sources: list[Place] = []
-        """The inputs of the model, as results keep them."""
         flat = keras.tree.flatten(self.x)
         self._named = list(zip(input_names(model, self.x), flat, strict=True))
         inputs = self._input_tensors()
@@ -126,15 +124,16 @@ class Problem:
 
     def _input_tensors(self) -> Tensors:
         """Returns the inputs that are floating-point numbers; all are sources."""
-        inputs = Tensors([], [], [])
-        for name, tensor in self._named:
-            if tensor is not None:
-                self.sources.append(self._place(name, None, tensor))
-            if is_float(tensor):
-                inputs.leaves.append(Leaf("input", name))
-                inputs.dtypes.append(dtype_of(tensor))
-                inputs.places.append(self.sources[-1])
-        return inputs
+        given = {name: tensor for name, tensor in self._named if tensor is not None}
+        places = {name: self._place(name, None, given[name]) for name in given}
+        self.sources = [*places.values()]
+        """The inputs of the model, as results keep them."""
+        floats = [name for name in given if is_float(given[name])]
+        return Tensors(
+            [Leaf("input", name) for name in floats],
+            [dtype_of(given[name]) for name in floats],
+            [places[name] for name in floats],
+        )
 
     @property
     def at(self) -> Tensors:

@@ -6,8 +6,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
-from .._errors import TargetError, arg, counted, listing, renamed
-from ..select import Activations, activations
+from .._errors import TargetError, arg, counted
+from ..select import Activations, at_layer
 from ._target import (
     Setting,
     Target,
@@ -100,11 +100,4 @@ def neuron(layer: Any, index: int | tuple[int, ...]) -> Target:
         TargetError: If the index is not made of whole numbers. Its range is checked
             when the model runs.
     """
-    if layer is None:
-        raise TargetError(
-            f"{arg('layer')} must name the layer of the neuron. Received: None. "
-            f"{listing()} lists them all."
-        )
-    with renamed(activations="layer"):
-        chosen = layer if isinstance(layer, Activations) else activations(layer)
-    return Neuron(chosen, whole_index(index))
+    return Neuron(at_layer(layer, "of the neuron"), whole_index(index))

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import GradwatchError, arg, listing, quoted
-from ...select import require_model, walk
+from ..._errors import GradwatchError, arg, quoted
+from ...select import at_layer, require_model, walk
 from .._method import result
 from .._place import Place
 from .._problem import Problem
@@ -40,10 +40,7 @@ def cam_problem(
             if hasattr(node.layer, "kernel_size")
         ]
         near = f" The last convolution is `layer={spatial[-1]!r}`." if spatial else ""
-        raise GradwatchError(
-            f"{arg('layer')} must name the layer whose channels are added up. "
-            f"Received: None.{near} {listing()} lists them all."
-        )
+        at_layer(layer, "whose channels are added up", near)
     options: Any = {"data_format": data_format, "batch_size": batch_size}
     return Problem(model, x, target, layer, free=free, **options)
 

@@ -80,9 +80,8 @@ def deep_lift(
     for points, part, found in passes:
         start = starts[points.start // 2]
         scores[:, part] += found[0] / len(starts)
-        for total, slope, end, begin in zip(
-            values, found[1:], own, start, strict=False
-        ):
+        tensors = zip(values, found[1:], own, start, strict=False)
+        for total, slope, end, begin in tensors:
             total[part] += slope[0] * (end - begin)[part] / len(starts)
     score, before = scores
     settings = {"baseline": described(baseline)}

@@ -18,7 +18,7 @@ from .._errors import GradwatchError, quoted
 from .._keras import step_count
 from ..run import ImageWriter
 from ._checked import is_count, require
-from ._method import require_attribution, require_method
+from ._method import made_by, require_method
 from ._panels import MOST
 from ._path import integrated_gradients
 from ._problem import explained
@@ -144,8 +144,8 @@ class AttributionImages(keras.callbacks.Callback):
         if self._stopped:
             return
         try:
-            made = self._method(self.model, self._x, self._target, **self._options)
-            attribution = require_attribution(self._method, made)
+            question = (self._method, self.model, self._x, self._target)
+            attribution = made_by(*question, **self._options)
             png, size = _png(attribution.plot(**self._plot))
             own = getattr(self._method, "__name__", "attribution")
             parts = (attribution.method or own, attribution.layer)

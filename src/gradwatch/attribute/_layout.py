@@ -90,27 +90,24 @@ def from_columns(
     header: Mapping[str, Any], columns: Mapping[str, np.ndarray], settings: Any
 ) -> dict[str, Any]:
     """Returns the arguments of the attribution of some rows."""
-    tensors = by_name(header, columns, "inputs")
-    inputs = [
-        Place(source["name"], array, array, source["channels"])
-        for source in header["sources"]
-        if (array := tensors.get(source["name"])) is not None
-    ]
-    tensors |= by_name(header, columns, "activation")
+    inputs = by_name(header, columns, "inputs")
     values = by_name(header, columns, "values")
-    places = []
-    for tensor in header["places"]:
-        name = tensor["name"]
-        # The shape says which axes there are; the numbers are not known.
-        nan = np.array(np.nan, values[name].dtype)
-        unknown = np.broadcast_to(nan, (len(columns["score"]), *tensor["shape"]))
-        activation = tensors.get(name, unknown)
-        places.append(Place(name, values[name], activation, tensor["channels"]))
+    known = inputs | by_name(header, columns, "activation")
+
+    def place(tensor: Mapping[str, Any], array: np.ndarray) -> Place:
+        activation = known.get(tensor["name"])
+        if activation is None:
+            # The shape says which axes there are; the numbers are not known.
+            nan = np.array(np.nan, array.dtype)
+            activation = np.broadcast_to(nan, (len(array), *tensor["shape"]))
+        return Place(tensor["name"], array, activation, tensor["channels"])
+
+    sources = [source for source in header["sources"] if source["name"] in inputs]
     return {
         **{name: header[name] for name in ("method", "target", "layer")},
         **{name: columns.get(name) for name in ("score", "delta", "baseline_score")},
-        "places": tuple(places),
-        "sources": tuple(inputs),
+        "places": tuple(place(t, values[t["name"]]) for t in header["places"]),
+        "sources": tuple(place(t, inputs[t["name"]]) for t in sources),
         "settings": settings,
     }
 

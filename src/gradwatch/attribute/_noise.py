@@ -11,7 +11,7 @@ import numpy as np
 
 from ._checked import check
 from ._gradient import saliency
-from ._method import method, require_attribution, require_method
+from ._method import made_by, method, require_method
 from ._problem import Problem
 from ._result import Attribution
 
@@ -170,9 +170,7 @@ def _noisy(
     model, x, target, layer = question
     require_method(method)
     check(samples=samples, noise=noise, seed=seed)
-    first = require_attribution(
-        method, method(model, x, target, layer=layer, **options)
-    )
+    first = made_by(method, model, x, target, layer=layer, **options)
     moments = [np.zeros((2, *place.values.shape)) for place in first.places]
     batch_size = options.get("batch_size")
     problem = Problem(model, x, target, layer, free="floats", batch_size=batch_size)

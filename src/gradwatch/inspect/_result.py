@@ -165,10 +165,7 @@ class Gradients(Mapping[str, Any]):
                 f"The calls of {name!r} must have one shape to be added up. Received: "
                 f"{sorted(shapes)}. Take them one by one: {quoted(calls)}."
             )
-        total = self[calls[0]]
-        for n in calls[1:]:
-            total = total + self[n]
-        return total
+        return sum((self[n] for n in calls[1:]), start=self[calls[0]])
 
     def is_sparse(self, name: str) -> bool:
         """Returns whether the backend computed only some rows of this gradient."""

@@ -205,11 +205,9 @@ def per_example(
     single = int(np.prod(shape)) == 1 and (or_one or batch_size == 1)
     if shape in ((batch_size,), (batch_size, 1)) or single:
         return keras.ops.reshape(in_full_precision(value), (-1,))
-    rule = (
-        "one number per call, or one per example"
-        if or_one
-        else "one number per example, to be attributed to each example's own numbers"
-    )
+    rule = "one number per call, or one per example"
+    if not or_one:
+        rule = "one number per example, to be attributed to each example's own numbers"
     raise TargetError(
         f"{what} must be {rule}. Received: shape {shape} for a batch of {batch_size}. "
         f"{ways}"

@@ -17,7 +17,7 @@ from ..._errors import GradwatchError, counted
 from ...select import require_model
 from .._checked import check
 from .._layout import checked_keep, header_of, plain_settings, to_columns
-from .._method import require_attribution, require_method
+from .._method import made_by, require_method
 from .._path import integrated_gradients
 from .._progress import progress_bar
 from .._result import Attribution
@@ -109,8 +109,7 @@ def attribute_dataset(  # noqa: PLR0913 - the data, the store, and how it is wal
         chosen = target_of(target, batch, store.rows)
         # NaN is counted and reported, and not a reason to end.
         with np.errstate(invalid="ignore", over="ignore"):
-            result = method(model, batch[0], chosen, **settings)
-        require_attribution(method, result)
+            result = made_by(method, model, batch[0], chosen, **settings)
         arrays = to_columns(result, keep)
         if not len(store.batches):
             # What was there is deleted now, when the question is known to work.

@@ -160,9 +160,9 @@ def _kind(a: Attribution) -> str:
     Raises:
         GradwatchError: If they have no unit.
     """
-    method = (
-        a.settings.get("method", a.method) if a.method == "smoothgrad" else a.method
-    )
+    method = a.method
+    if method == "smoothgrad":
+        method = a.settings.get("method", method)
     if a.settings.get("absolute"):
         raise GradwatchError(
             "`a` must tell what raises the target from what lowers it. Received: "
@@ -183,10 +183,7 @@ def _own_baseline(a: Attribution, problem: Problem) -> list[np.ndarray]:
     """Returns what the method compared with; the mean, where that was several."""
     words = arguments_of(a)
     if "data" in words:
-        data = problem.values_of(words["data"])
-        shapes = [values.shape for values in problem.free.values]
-        means = [array.mean(axis=0) for array in data]
-        return [np.broadcast_to(m, s) for m, s in zip(means, shapes, strict=True)]
+        return [array.mean(axis=0) for array in problem.values_of(words["data"])]
     return _mean(baselines(problem, words.get("baseline", "zeros")))
 
 
@@ -208,7 +205,7 @@ def _slopes(
     for place, at, start in zip(a.places, problem.free.places, starts, strict=True):
         values, own, axis = place.values, at.values, at.channels
         shared = a.method == "occlusion" and values.ndim == own.ndim - 1
-        if kind == "gain" and shared and axis is not None:
+        if shared and axis is not None:
             # One value for all channels of a position, which are covered together.
             part = np.expand_dims(values, axis) / own.shape[axis]
             values = np.broadcast_to(part, own.shape)

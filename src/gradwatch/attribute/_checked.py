@@ -47,7 +47,7 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "orders": (lambda number: is_count(number, 0), "a whole number from 0"),
     "seed": (lambda s: s is None or is_count(s, 0), "a whole number from 0"),
 }
-"""What each argument must be, whichever function takes it."""
+"""Rule of each argument, whichever function takes it."""
 
 
 def check(**arguments: Any) -> None:

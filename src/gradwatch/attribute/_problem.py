@@ -109,8 +109,6 @@ class Problem:
         self.x = batch.unflatten(batch.tensors)["x"]
         self.size = batch.size
         self.tree = walk(model)
-        flat = keras.tree.flatten(self.x)
-        self._named = list(zip(input_names(model, self.x), flat, strict=True))
         inputs = self._input_tensors()
         follows = free == "floats" and bool(inputs.leaves) and self._held is None
         at_inputs = self.layer is None or free == "inputs" or follows
@@ -122,9 +120,14 @@ class Problem:
 
     # tensors --------------------------------------------------------------------------
 
+    def _named(self) -> list[tuple[str, Tensor]]:
+        """Returns the tensors of the batch by name; None where one is left out."""
+        flat = keras.tree.flatten(self.x)
+        return list(zip(input_names(self.model, self.x), flat, strict=True))
+
     def _input_tensors(self) -> Tensors:
         """Returns the inputs that are floating-point numbers; all are sources."""
-        given = {name: tensor for name, tensor in self._named if tensor is not None}
+        given = {name: tensor for name, tensor in self._named() if tensor is not None}
         places = {name: self._place(name, None, given[name]) for name in given}
         self.sources = [*places.values()]
         """The inputs of the model, as results keep them."""
@@ -278,7 +281,7 @@ class Problem:
         elif points is not None:
             given, leaves = points, tuple(self.at.leaves)
         tensors = []
-        for name, tensor in self._named:
+        for name, tensor in self._named():
             if name in free:
                 tensor = free[name]
             elif not own and tensor is not None:

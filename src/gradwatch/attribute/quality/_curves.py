@@ -163,5 +163,4 @@ def _curve(
     curves[:, :, 0], curves[:, :, -1] = scores[0], scores[1]
     inner = scores[2:].reshape(len(orders), steps - 1, -1)
     curves[:, :, 1:-1] = inner.swapaxes(1, 2)
-    share = counts / positions
-    return Curve(kind, a.method, a.target, share, curves[0], curves[1:])
+    return Curve(kind, a.method, a.target, counts / positions, curves[0], curves[1:])

@@ -142,16 +142,19 @@ def infidelity(  # noqa: PLR0913 - what is taken away, and how often
 
     scores = finite_scores(problem, samples + 1, point, "infidelity", progress)
     changes = scores[-1] - scores[:-1]
-    scale = np.ones(problem.size)
-    if normalise:
-        # The least mean square error. An explanation of zeros stays what it is.
-        square = np.mean(predicted**2, axis=0)
-        least = np.where(square == 0, 1.0, square)
-        scale = np.mean(predicted * changes, axis=0) / least
+    scale = _best_scale(predicted, changes) if normalise else np.ones(problem.size)
     values = np.mean((scale * predicted - changes) ** 2, axis=0)
     nothing = np.mean(changes**2, axis=0)
     relative = np.divide(values, nothing, out=np.zeros_like(values), where=values > 0)
     return Infidelity(a.method, a.target, values, relative, scale, predicted, changes)
+
+
+def _best_scale(predicted: np.ndarray, changes: np.ndarray) -> np.ndarray:
+    """Returns the factor with the least mean square error, for each example."""
+    square = np.mean(predicted**2, axis=0)
+    # An explanation of zeros stays what it is, whatever the factor.
+    least = np.where(square == 0, 1.0, square)
+    return np.asarray(np.mean(predicted * changes, axis=0) / least)
 
 
 def _kind(a: Attribution) -> str:

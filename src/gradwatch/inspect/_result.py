@@ -217,10 +217,12 @@ class Gradients(Mapping[str, Any]):
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the contents of the printed table as plain numbers and strings."""
+        # First: it raises the right error while a `tf.function` is traced.
+        rows = [row.to_dict() for row in self.summary()]
         return {
             "target": self.target,
             "value": _number(self.value),
-            "rows": [row.to_dict() for row in self.summary()],
+            "rows": rows,
             "missing": {name: str(reason) for name, reason in self.missing.items()},
         }
 

@@ -29,7 +29,7 @@ def expected():
 def store(tmp_path_factory):
     """Integrated gradients of the data, with everything kept."""
     path = tmp_path_factory.mktemp("store") / "why.zarr"
-    keep = attribute._dataset._layout.KEEP
+    keep = attribute._layout.KEEP
     return attribute_dataset(
         small(), (DATA, LABELS), "label", to=path, keep=keep, **OPTIONS
     )

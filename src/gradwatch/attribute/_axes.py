@@ -57,20 +57,13 @@ def _formats(tree: Tree, ndim: int) -> set[str]:
     A sequence beside images is no image: where no layer of sequences says anything,
     its channels are last.
     """
-    said = [
-        (_takes(node.layer), _format_of(node.layer, None))
-        for node in tree.layers.values()
-        if hasattr(node.layer, "data_format")
-    ]
-    alike = {known for axes, known in said if known and axes in (ndim, None)}
-    return alike or {known for _, known in said if known and ndim > 3}
-
-
-def _takes(layer: Any) -> int | None:
-    """Returns the number of axes of a layer's input; None where it is unknown."""
-    spec = getattr(layer, "input_spec", None)
-    axes = getattr(spec, "ndim", None) or getattr(spec, "min_ndim", None)
-    return axes if isinstance(axes, int) else None
+    alike, others = set[str](), set[str]()
+    for layer in [node.layer for node in tree.layers.values()]:
+        if known := _format_of(layer, None):
+            spec = getattr(layer, "input_spec", None)
+            axes = getattr(spec, "ndim", None) or getattr(spec, "min_ndim", None)
+            (alike if axes in (ndim, None) else others).add(known)
+    return alike or (others if ndim > 3 else set())
 
 
 def _grey(tree: Tree, ndim: int) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .._errors import GradwatchError, arg, counted, quoted, renamed
-from ._checked import require_count, require_positive, require_seed
+from ._checked import check
 from ._place import Place
 from ._problem import Problem
 
@@ -57,8 +57,7 @@ def sampled(data: Any, count: int = 10, *, seed: int = 0) -> Sampled:
     Raises:
         GradwatchError: If `count` is no number of samples, or `seed` none.
     """
-    require_count(count, "count")
-    require_seed(seed)
+    check(count=count, seed=seed)
     return Sampled(data, count, seed)
 
 
@@ -101,7 +100,7 @@ def blurred(sigma: float) -> Blurred:
     Raises:
         GradwatchError: If `sigma` is no width.
     """
-    require_positive(sigma, "sigma")
+    check(sigma=sigma)
     return Blurred(sigma)
 
 
@@ -128,11 +127,11 @@ def baselines(problem: Problem, baseline: Baseline) -> list[list[np.ndarray]]:
         GradwatchError: If one is of the wrong shape, or is none at all.
     """
     if isinstance(baseline, Sampled):
-        return _drawn(problem, baseline)
-    return [_for_each(problem, baseline)]
-
-
-def _for_each(problem: Problem, baseline: Baseline) -> list[np.ndarray]:
+        with renamed(x="data", baseline="data"):
+            data = problem.values_of(baseline.data)
+        random = np.random.default_rng(baseline.seed)
+        draws = random.integers(len(data[0]), size=(baseline.count, problem.size))
+        return [[array[rows] for array in data] for rows in draws]
     free = problem.free
     inputs = free.leaves[0].kind == "input"
     if not inputs and _of_inputs(problem, baseline):
@@ -144,9 +143,8 @@ def _for_each(problem: Problem, baseline: Baseline) -> list[np.ndarray]:
                 f"{problem.size} of `x`. Received: {len(data[0])}. Several baselines "
                 "for each example are `gradwatch.attribute.sampled(data)`."
             )
-        return [
-            np.broadcast_to(d, v.shape) for d, v in zip(data, free.values, strict=True)
-        ]
+        pairs = zip(data, free.values, strict=True)
+        return [[np.broadcast_to(array, own.shape) for array, own in pairs]]
     several = len(free.names) > 1 and isinstance(baseline, list | tuple)
     if several and (not inputs or isinstance(problem.x, Mapping)):
         raise GradwatchError(
@@ -155,7 +153,7 @@ def _for_each(problem: Problem, baseline: Baseline) -> list[np.ndarray]:
             f"{counted(len(baseline), 'value')} for {quoted(free.names)}."
         )
     items = _items(free.names, baseline)
-    return [_array(*pair) for pair in zip(items, free.places, strict=True)]
+    return [[_array(*pair) for pair in zip(items, free.places, strict=True)]]
 
 
 def _items(names: list[str], baseline: Baseline) -> list[Any]:
@@ -190,7 +188,7 @@ def _items(names: list[str], baseline: Baseline) -> list[Any]:
 def _array(item: Any, place: Place) -> np.ndarray:
     name, values, shape = place.name, place.values, place.values.shape
     if isinstance(item, str) and item in NAMES:
-        return _named(item, place)
+        item = _named(item, place)
     if isinstance(item, Sampled):
         raise GradwatchError(
             f"{arg('baseline')} must be one `sampled(…)` for all inputs, so that what "
@@ -219,10 +217,11 @@ def _array(item: Any, place: Place) -> np.ndarray:
     return np.broadcast_to(array, shape)
 
 
-def _named(item: str, place: Place) -> np.ndarray:
+def _named(item: str, place: Place) -> Baseline:
+    """Returns the baseline that a name stands for."""
     values = place.values
     if item == "zeros":
-        return np.broadcast_to(np.zeros((), values.dtype), values.shape)
+        return 0
     if values.ndim < 3:
         raise GradwatchError(
             f"`baseline={item!r}` needs axes of space or time. Received: "
@@ -233,8 +232,7 @@ def _named(item: str, place: Place) -> np.ndarray:
         mean = values.mean(axis=place.spatial, keepdims=True)
         return np.broadcast_to(mean, values.shape)
     largest = max(values.shape[axis] for axis in place.spatial)
-    blur = blurred(max(largest / 10, 0.5))
-    return np.asarray(blur(values, place.channels), dtype=values.dtype)
+    return blurred(max(largest / 10, 0.5))
 
 
 def _of_inputs(problem: Problem, baseline: Baseline) -> bool:
@@ -248,11 +246,3 @@ def _of_inputs(problem: Problem, baseline: Baseline) -> bool:
     except GradwatchError:
         return problem.takes(baseline)
     return False
-
-
-def _drawn(problem: Problem, baseline: Sampled) -> list[list[np.ndarray]]:
-    with renamed(x="data", baseline="data"):
-        data = problem.values_of(baseline.data)
-    random = np.random.default_rng(baseline.seed)
-    draws = random.integers(len(data[0]), size=(baseline.count, problem.size))
-    return [[array[rows] for array in data] for rows in draws]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import io
 import os
@@ -17,7 +18,7 @@ from .._errors import GradwatchError, quoted
 from .._keras import step_count
 from ..run import ImageWriter
 from ._checked import is_count, require
-from ._method import require_attribution, require_method
+from ._method import made_by, require_method
 from ._panels import MOST
 from ._path import integrated_gradients
 from ._problem import explained
@@ -88,7 +89,11 @@ class AttributionImages(keras.callbacks.Callback):
         self._every = None if every == "epoch" else int(every)
         self._method = method
         self._x, rows = _first(x, int(count))
-        self._target = _first_target(target, rows)
+        self._target = explained(target)
+        # Once, so that it is the same to what was compiled for it. With fewer classes
+        # than examples, the method says it better.
+        with contextlib.suppress(IndexError):
+            self._target = self._target.for_rows(np.arange(rows))
         self._options = options if layer is None else {"layer": layer, **options}
         _check_words(method, (None, x, target), self._options, "options")
         self._plot = dict(plot or {})
@@ -139,13 +144,12 @@ class AttributionImages(keras.callbacks.Callback):
         if self._stopped:
             return
         try:
-            made = self._method(self.model, self._x, self._target, **self._options)
-            attribution = require_attribution(self._method, made)
+            question = (self._method, self.model, self._x, self._target)
+            attribution = made_by(*question, **self._options)
             png, size = _png(attribution.plot(**self._plot))
-            name = attribution.method or getattr(
-                self._method, "__name__", "attribution"
-            )
-            tag = f"{name}/{attribution.layer}" if attribution.layer else name
+            own = getattr(self._method, "__name__", "attribution")
+            parts = (attribution.method or own, attribution.layer)
+            tag = "/".join(part for part in parts if part)
             self._writer.write(self._step, tag, png, size)
             self.drawn.append(self._step)
         except refusals:
@@ -193,15 +197,6 @@ def _first(x: Any, count: int) -> tuple[Any, int]:
     return cut, min(rows, count)
 
 
-def _first_target(target: Any, rows: int) -> Any:
-    # Once, so that it is the same to what was compiled for it.
-    chosen = explained(target)
-    try:
-        return chosen.for_rows(np.arange(rows))
-    except IndexError:  # fewer classes than examples: the method says it better
-        return chosen
-
-
 def _check(every: Any, method: Any, count: Any, plot: Any) -> None:
     """Raises if an argument is none of what it may be."""
     rule = "`every` must be a number of steps from 1, or 'epoch'."
@@ -220,10 +215,7 @@ def _check_words(
     function: Any, given: tuple[Any, ...], words: Mapping[str, Any], argument: str
 ) -> None:
     """Raises if a function does not take these arguments."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # one that does not say what it takes
-        return
+    signature = inspect.signature(function)
     try:
         signature.bind(*given, **words)
     except TypeError as error:

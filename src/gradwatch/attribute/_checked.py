@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .._errors import GradwatchError, arg, listing
+from .._errors import GradwatchError, arg
 
 
 def require(fits: bool, rule: str, received: Any) -> None:
@@ -21,42 +22,36 @@ def require_one_of(option: Any, argument: str, options: tuple[str, ...]) -> None
     require(option in options, f"{arg(argument)} must be one of {options}.", option)
 
 
-def require_positive(number: Any, argument: str) -> None:
-    """Raises unless it is a finite number above 0."""
+def is_positive(number: Any) -> bool:
+    """Returns whether it is a finite number above 0."""
     real = isinstance(number, int | float | np.number) and not isinstance(number, bool)
-    fits = real and number > 0 and math.isfinite(number)
-    require(fits, f"{arg(argument)} must be a number above 0.", number)
+    return real and bool(number > 0) and math.isfinite(number)
 
 
 def is_count(number: Any, least: int = 1) -> bool:
     """Returns whether it is a whole number from `least`."""
     whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-    return whole and number >= least
+    return whole and bool(number >= least)
 
 
-def require_count(number: Any, argument: str, least: int = 1) -> None:
-    """Raises unless it is a whole number from `least`."""
-    rule = f"{arg(argument)} must be a whole number from {least}."
-    require(is_count(number, least), rule, number)
+def _is_count_or_none(number: Any) -> bool:
+    return number is None or is_count(number)
 
 
-def checked_batch_size(batch_size: Any) -> int | None:
-    """Returns the number of rows; raises if it is none."""
-    rule = "`batch_size` must be a whole number of rows from 1, or None."
-    require(batch_size is None or is_count(batch_size), rule, batch_size)
-    return None if batch_size is None else int(batch_size)
+_POSITIVE = ("epsilon", "noise", "radius", "sigma", "size", "step", "tolerance")
+_RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(("count", "samples", "steps"), (is_count, "a whole number from 1")),
+    **dict.fromkeys(_POSITIVE, (is_positive, "a number above 0")),
+    "batch_size": (_is_count_or_none, "a whole number of rows from 1, or None"),
+    "num_batches": (_is_count_or_none, "a whole number from 1"),
+    "orders": (lambda number: is_count(number, 0), "a whole number from 0"),
+    "seed": (lambda s: s is None or is_count(s, 0), "a whole number from 0"),
+}
+"""Rule of each argument, whichever function takes it."""
 
 
-def require_seed(seed: Any) -> None:
-    """Raises unless it can seed random numbers; None is allowed."""
-    if seed is not None:
-        require_count(seed, "seed", least=0)
-
-
-def require_layer(layer: Any) -> None:
-    """Raises if `layer` is None."""
-    if layer is None:
-        raise GradwatchError(
-            f"{arg('layer')} must name the layer that is attributed to. Received: "
-            f"None. {listing()} lists them all."
-        )
+def check(**arguments: Any) -> None:
+    """Raises unless each argument is what its name asks for."""
+    for name, value in arguments.items():
+        fits, rule = _RULES[name]
+        require(fits(value), f"{arg(name)} must be {rule}.", value)

@@ -44,15 +44,12 @@ def kind_of(
 
 def source_of(place: Place, sources: tuple[Place, ...]) -> Place | None:
     """Returns the input that a tensor lies over: itself, or the one of equal axes."""
-    for source in sources:
-        if source.name == place.name:
-            return source
     axes = len(place.spatial)
-    alike = [source for source in sources if axes and len(_size(source)) == axes]
+    own = [source for source in sources if source.name == place.name]
+    alike = own or [s for s in sources if axes and len(_size(s)) == axes]
     if len(alike) > 1 and axes == 1:
         # Of tokens, their mask and their segment, the tokens differ the most.
-        alike.sort(key=lambda source: -len(np.unique(source.values)))
-        alike = alike[:1]
+        alike = [max(alike, key=lambda source: len(np.unique(source.values)))]
     return alike[0] if len(alike) == 1 else None
 
 

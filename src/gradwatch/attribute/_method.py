@@ -90,12 +90,15 @@ def require_method(method: Any) -> None:
     require(callable(method), rule, method)
 
 
-def require_attribution(method: Any, made: Any) -> Attribution:
-    """Returns what a method made.
+def made_by(
+    method: Callable[..., Attribution], model: Any, x: Any, target: Any, **options: Any
+) -> Attribution:
+    """Returns what a method makes of a batch.
 
     Raises:
-        GradwatchError: If it is no attribution.
+        GradwatchError: If that is no attribution.
     """
+    made = method(model, x, target, **options)
     if not isinstance(made, Attribution):
         raise GradwatchError(
             "`method` must give an `Attribution`. Received: "

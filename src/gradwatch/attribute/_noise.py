@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ._checked import require_count, require_positive, require_seed
+from ._checked import check
 from ._gradient import saliency
-from ._method import method, require_attribution, require_method
+from ._method import made_by, method, require_method
 from ._problem import Problem
 from ._result import Attribution
 
@@ -171,17 +169,25 @@ def _noisy(
     """Returns the mean, the mean square or the variance over noisy copies."""
     model, x, target, layer = question
     require_method(method)
-    require_count(samples, "samples")
-    require_positive(noise, "noise")
-    require_seed(seed)
-    first = require_attribution(
-        method, method(model, x, target, layer=layer, **options)
-    )
+    check(samples=samples, noise=noise, seed=seed)
+    first = made_by(method, model, x, target, layer=layer, **options)
     moments = [np.zeros((2, *place.values.shape)) for place in first.places]
     batch_size = options.get("batch_size")
     problem = Problem(model, x, target, layer, free="floats", batch_size=batch_size)
-    with contextlib.closing(_noisy_batches(problem, noise, seed)) as batches:
-        for batch in itertools.islice(batches, samples):
+    random, own = np.random.default_rng(seed), problem.free.values
+    scales = [noise * ranges(values) for values in own]
+
+    def draw() -> list[np.ndarray]:
+        return [
+            values + scale * random.standard_normal(values.shape, "float32")
+            for values, scale in zip(own, scales, strict=True)
+        ]
+
+    # To draw takes as long as a twentieth of a pass: do it during the one before.
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(draw)
+        for _ in range(samples):
+            batch, coming = problem.moved(coming.result()), pool.submit(draw)
             result = method(model, batch, target, layer=layer, **options)
             for place, (mean, square) in zip(result.places, moments, strict=True):
                 mean += place.values / samples
@@ -198,26 +204,6 @@ def _noisy(
     return replace(
         first, places=tuple(places), settings=settings, delta=None, baseline_score=None
     )
-
-
-def _noisy_batches(problem: Problem, noise: float, seed: int) -> Generator[Any]:
-    """Yields noisy copies of the batch, for ever."""
-    random = np.random.default_rng(seed)
-    own = problem.free.values
-    scales = [noise * ranges(values) for values in own]
-
-    def draw() -> list[np.ndarray]:
-        return [
-            values + scale * random.standard_normal(values.shape, "float32")
-            for values, scale in zip(own, scales, strict=True)
-        ]
-
-    # To draw takes as long as a twentieth of a pass: do it during the one before.
-    with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(draw)
-        while True:
-            values, coming = coming.result(), pool.submit(draw)
-            yield problem.moved(values)
 
 
 def ranges(values: np.ndarray) -> np.ndarray:

@@ -248,15 +248,13 @@ def _tokens(tokens: Any, attribution: Attribution) -> list[list[str]] | None:
     if len(attribution) == 1 and rows and all(isinstance(word, str) for word in rows):
         rows = [rows]
     if len(rows) != len(attribution) or not all(map(_is_list, rows)):
-        received = (
-            "a single text"
-            if isinstance(tokens, str)
-            else repr(tokens)
-            if not any(isinstance(row, Iterable) for row in rows)
-            else "texts that are not split into words"
-            if any(isinstance(row, str) for row in rows)
-            else f"{len(rows)} of them"
-        )
+        received = f"{len(rows)} of them"
+        if isinstance(tokens, str):
+            received = "a single text"
+        elif not any(isinstance(row, Iterable) for row in rows):
+            received = repr(tokens)
+        elif any(isinstance(row, str) for row in rows):
+            received = "texts that are not split into words"
         raise GradwatchError(
             "`tokens` must be a list of words for each of the "
             f"{counted(len(attribution), 'example')}. Received: {received}. Split "

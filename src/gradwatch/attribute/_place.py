@@ -79,19 +79,15 @@ def resized(values: np.ndarray, sizes: Mapping[int, int]) -> np.ndarray:
     array([0.  , 0.25, 0.75, 1.  ])
     """
     for axis, length in sizes.items():
-        if values.shape[axis] != length:
-            values = _interpolated(values, axis, length)
+        old = values.shape[axis]
+        if old == length:
+            continue
+        centres = (np.arange(length) + 0.5) * old / length - 0.5
+        centres = np.clip(centres, 0, old - 1)
+        low = np.floor(centres).astype(int)
+        high = np.minimum(low + 1, old - 1)
+        share = (centres - low).astype(values.dtype)
+        share = np.expand_dims(share, [a for a in range(values.ndim) if a != axis])
+        below, above = np.take(values, low, axis), np.take(values, high, axis)
+        values = below * (1 - share) + above * share
     return values
-
-
-def _interpolated(values: np.ndarray, axis: int, length: int) -> np.ndarray:
-    old = values.shape[axis]
-    centres = (np.arange(length) + 0.5) * old / length - 0.5
-    centres = np.clip(centres, 0, old - 1)
-    low = np.floor(centres).astype(int)
-    high = np.minimum(low + 1, old - 1)
-    shape = [1] * values.ndim
-    shape[axis] = length
-    share = (centres - low).astype(values.dtype).reshape(shape)
-    below, above = np.take(values, low, axis), np.take(values, high, axis)
-    return np.asarray(below * (1 - share) + above * share)

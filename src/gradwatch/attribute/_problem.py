@@ -26,7 +26,7 @@ from ..engine import (
 from ..select import require_model, walk
 from ..targets import Function, Loss, Target, as_target, mean_output
 from ._axes import channel_axis
-from ._checked import checked_batch_size
+from ._checked import check
 from ._place import Place
 from ._rows import at_once, in_parts, rows_for
 from ._tensors import (
@@ -96,7 +96,8 @@ class Problem:
         self.model = model
         self.target = target if labels else explained(target)
         self.layer = layer
-        self.batch_size = checked_batch_size(batch_size)
+        check(batch_size=batch_size)
+        self.batch_size = batch_size
         self.ruled = 0
         """Number of operations with another backward rule in the last pass."""
         self._data_format = data_format
@@ -108,8 +109,6 @@ class Problem:
         self.x = batch.unflatten(batch.tensors)["x"]
         self.size = batch.size
         self.tree = walk(model)
-        self.sources: list[Place] = []
-        """The inputs of the model, as results keep them."""
         inputs = self._input_tensors()
         follows = free == "floats" and bool(inputs.leaves) and self._held is None
         at_inputs = self.layer is None or free == "inputs" or follows
@@ -121,18 +120,23 @@ class Problem:
 
     # tensors --------------------------------------------------------------------------
 
+    def _named(self) -> list[tuple[str, Tensor]]:
+        """Returns the tensors of the batch by name; None where one is left out."""
+        flat = keras.tree.flatten(self.x)
+        return list(zip(input_names(self.model, self.x), flat, strict=True))
+
     def _input_tensors(self) -> Tensors:
         """Returns the inputs that are floating-point numbers; all are sources."""
-        inputs = Tensors([], [], [])
-        flat = keras.tree.flatten(self.x)
-        for name, tensor in zip(input_names(self.model, self.x), flat, strict=True):
-            if tensor is not None:
-                self.sources.append(self._place(name, None, tensor))
-            if is_float(tensor):
-                inputs.leaves.append(Leaf("input", name))
-                inputs.dtypes.append(dtype_of(tensor))
-                inputs.places.append(self.sources[-1])
-        return inputs
+        given = {name: tensor for name, tensor in self._named() if tensor is not None}
+        places = {name: self._place(name, None, given[name]) for name in given}
+        self.sources = [*places.values()]
+        """The inputs of the model, as results keep them."""
+        floats = [name for name in given if is_float(given[name])]
+        return Tensors(
+            [Leaf("input", name) for name in floats],
+            [dtype_of(given[name]) for name in floats],
+            [places[name] for name in floats],
+        )
 
     @property
     def at(self) -> Tensors:
@@ -277,8 +281,7 @@ class Problem:
         elif points is not None:
             given, leaves = points, tuple(self.at.leaves)
         tensors = []
-        flat = keras.tree.flatten(self.x)
-        for name, tensor in zip(input_names(self.model, self.x), flat, strict=True):
+        for name, tensor in self._named():
             if name in free:
                 tensor = free[name]
             elif not own and tensor is not None:

@@ -58,53 +58,37 @@ def progress_bar(
     interactive = console.is_terminal or console.is_jupyter
     if progress is False or not (progress or interactive):
         yield lambda *_: None
-    elif interactive:
-        bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[detail]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            transient=patience > 0,
-        )
-        with _shown(bar, title, total, done, 0 if progress else patience) as advance:
-            yield advance
-    else:
-        yield _lines(console, title, total, done)
-
-
-@contextlib.contextmanager
-def _shown(
-    bar: Progress, title: str, total: float | None, done: float, patience: float
-) -> Iterator[Advance]:
-    task: Any = bar.add_task(title, total=total, completed=done, detail="")  # type: ignore[arg-type]
-    start = time.monotonic()
+        return
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[detail]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=patience > 0,
+    )
+    number: Any = bar.add_task(title, total=total, completed=done, detail="")  # type: ignore[arg-type]
+    task, of = bar.tasks[0], "" if total is None else f" of {total:,.0f}"
+    start = last = time.monotonic()
 
     def advance(amount: float, detail: str = "") -> None:
-        bar.update(task, advance=amount, detail=detail)
-        if time.monotonic() - start >= patience:
-            bar.start()
+        nonlocal last
+        bar.update(number, advance=amount, detail=detail)
+        now = time.monotonic()
+        if interactive:
+            if progress or now - start >= patience:
+                bar.start()
+        elif now - last >= SECONDS or task.completed == total:
+            last = now
+            text = f"{title}: {task.completed:,.0f}{of} {detail}".rstrip()
+            console.print(text, highlight=False, soft_wrap=True)
 
     try:
         yield advance
         # The length is known now, so that the bar comes to rest.
-        bar.update(task, total=bar.tasks[0].completed)
+        bar.update(number, total=task.completed)
     finally:
         if bar.live.is_started:
             bar.stop()
-
-
-def _lines(console: Console, title: str, total: float | None, done: float) -> Advance:
-    last, of = time.monotonic(), "" if total is None else f" of {total:,.0f}"
-
-    def advance(amount: float, detail: str = "") -> None:
-        nonlocal last, done
-        done += amount
-        if time.monotonic() - last >= SECONDS or done == total:
-            last = time.monotonic()
-            text = f"{title}: {done:,.0f}{of}" + (f" {detail}" if detail else "")
-            console.print(text, highlight=False, soft_wrap=True)
-
-    return advance

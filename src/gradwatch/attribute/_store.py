@@ -6,43 +6,29 @@ import contextlib
 import json
 import os
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._errors import GradwatchError, quoted
-from ._place import Place
+from ._layout import KEEP, from_columns, header_of, to_columns
 
 if TYPE_CHECKING:
     from ._result import Attribution
 
-FORMAT = 1
+FORMAT = 2
 """Version of the file; grows when an older gradwatch could not read it."""
 
 
 def save(attribution: Attribution, path: str | os.PathLike[str]) -> None:
     """Writes everything but the way to make it again."""
-    arrays: dict[str, np.ndarray] = {"score": attribution.score}
-    for name in ("delta", "baseline_score"):
-        if getattr(attribution, name) is not None:
-            arrays[name] = getattr(attribution, name)
-    for group in ("places", "sources"):
-        for number, place in enumerate(getattr(attribution, group)):
-            arrays[f"{group}/{number}/values"] = place.values
-            if group == "places":
-                arrays[f"{group}/{number}/activation"] = place.activation
-    words = {
-        "format": FORMAT,
-        **{name: getattr(attribution, name) for name in ("method", "target", "layer")},
-        "settings": plain_settings(attribution.settings),
-        "places": [[p.name, p.channels] for p in attribution.places],
-        "sources": [[p.name, p.channels] for p in attribution.sources],
-    }
+    words = json.dumps({"format": FORMAT, **header_of(attribution)})
+    arrays = to_columns(attribution, KEEP)
     # A file, not a name: NumPy would put ".npz" behind a name without it.
     with replacing(path) as file:
-        np.savez_compressed(file, words=np.array(json.dumps(words)), **arrays)  # type: ignore[arg-type]
+        np.savez_compressed(file, words=np.array(words), **arrays)  # type: ignore[arg-type]
 
 
 @contextlib.contextmanager
@@ -70,28 +56,12 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
         GradwatchError: If the file holds something else.
     """
     arrays, words = _read(path)
-    if words["format"] > FORMAT:
+    if words["format"] != FORMAT:
         raise GradwatchError(
-            f"`path` must be of format {FORMAT} or older. Received: format "
-            f"{words['format']}. A newer gradwatch reads it."
+            f"`path` must be of format {FORMAT}. Received: format {words['format']}. "
+            "The gradwatch that wrote it reads it."
         )
-
-    def places(group: str) -> tuple[Place, ...]:
-        tensors = []
-        for number, (name, channels) in enumerate(words[group]):
-            values = arrays[f"{group}/{number}/values"]
-            activation = arrays.get(f"{group}/{number}/activation", values)
-            tensors.append(Place(name, values, activation, channels))
-        return tuple(tensors)
-
-    return {
-        "places": places("places"),
-        "sources": places("sources"),
-        **{name: words[name] for name in ("method", "target", "layer", "settings")},
-        "score": arrays["score"],
-        "delta": arrays.get("delta"),
-        "baseline_score": arrays.get("baseline_score"),
-    }
+    return from_columns(words, arrays, words["settings"][0])
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], Any]:
@@ -116,14 +86,3 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], Any]:
             f"{os.fspath(path)!r}, which {what}."
         ) from None
     return arrays, words
-
-
-def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns settings as JSON has them."""
-
-    def plain(value: Any) -> Any:
-        value = value.item() if isinstance(value, np.generic) else value
-        known = isinstance(value, bool | int | float | str | type(None))
-        return value if known else str(value)
-
-    return {name: plain(value) for name, value in settings.items()}

@@ -10,12 +10,14 @@ import keras
 import numpy as np
 from keras import ops
 
-from .._errors import arg, quoted, renamed
+from .._errors import arg, quoted
 from ..engine import Leaf
-from ..select import Activations, Tree, activations, inputs
+from ..select import Tree, at_layer, inputs
 from ._place import Place
 
 Tensor = Any
+LAYER = "that is attributed to"
+"""The role of a layer here, for the message where none is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +59,7 @@ class Tensors:
 
 def selector(layer: Any) -> Any:
     """Returns the selector for a `layer=`; the inputs for None."""
-    if layer is None:
-        return inputs()
-    if isinstance(layer, Activations):
-        return layer
-    with renamed(activations="layer"):
-        return activations(layer)
+    return inputs() if layer is None else at_layer(layer, LAYER)
 
 
 def is_float(tensor: Any) -> bool:

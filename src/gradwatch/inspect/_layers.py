@@ -104,13 +104,10 @@ def layers(model: keras.Layer) -> Layers:
                 address,
                 type(node.layer).__name__,
                 tuple(w.address for w in own),
-                sum(_size(w.variable) for w in own),
+                sum(math.prod(w.variable.shape) for w in own),
                 any(w.trainable for w in own),
             )
         )
-    top = {w.address: _size(w.variable) for w in tree.weights.values() if not w.layer}
-    return Layers(model.name, infos, top)
-
-
-def _size(variable: keras.Variable) -> int:
-    return math.prod(variable.shape)
+    top = [w for w in tree.weights.values() if not w.layer]
+    sizes = {w.address: math.prod(w.variable.shape) for w in top}
+    return Layers(model.name, infos, sizes)

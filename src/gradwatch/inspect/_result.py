@@ -165,10 +165,7 @@ class Gradients(Mapping[str, Any]):
                 f"The calls of {name!r} must have one shape to be added up. Received: "
                 f"{sorted(shapes)}. Take them one by one: {quoted(calls)}."
             )
-        total = self[calls[0]]
-        for n in calls[1:]:
-            total = total + self[n]
-        return total
+        return sum((self[n] for n in calls[1:]), start=self[calls[0]])
 
     def is_sparse(self, name: str) -> bool:
         """Returns whether the backend computed only some rows of this gradient."""
@@ -220,6 +217,7 @@ class Gradients(Mapping[str, Any]):
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the contents of the printed table as plain numbers and strings."""
+        # First: it raises the right error while a `tf.function` is traced.
         rows = [row.to_dict() for row in self.summary()]
         return {
             "target": self.target,
@@ -262,8 +260,10 @@ class Gradients(Mapping[str, Any]):
 
     # display --------------------------------------------------------------------------
 
-    def _title(self) -> str:
-        return f"Gradients of {self.target} = {_number(self.value):.6g}"
+    def _shown(self, table: Callable[..., Any]) -> Any:
+        rows = self.summary()
+        title = f"Gradients of {self.target} = {_number(self.value):.6g}"
+        return table(rows, title=title, footer=self._footer(rows))
 
     def _footer(self, rows: Sequence[Row]) -> list[str]:
         """Returns lines about non-finite data and weights, if a row or the value is."""
@@ -282,25 +282,20 @@ class Gradients(Mapping[str, Any]):
             self._require_values()
         except GradwatchError:
             return f"<Gradients of {self.target}, symbolic: {quoted(self)}>"
-        rows = self.summary()
-        return table_text(rows, title=self._title(), footer=self._footer(rows))
+        return str(self._shown(table_text))
 
     __repr__ = __str__
 
     def __rich__(self) -> Any:
         """Returns the table in colour, for `rich.print`."""
-        rows = self.summary()
-        return table_rich(rows, title=self._title(), footer=self._footer(rows))
+        return self._shown(table_rich)
 
     def _repr_html_(self) -> str:
-        rows = self.summary()
-        return table_html(rows, title=self._title(), footer=self._footer(rows))
+        return str(self._shown(table_html))
 
-    def __hash__(self) -> int:
-        return id(self)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
+    # A mapping would compare its tensors, and could not be hashed.
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
 
 
 def _numpy(tensor: Any) -> np.ndarray:
@@ -316,6 +311,5 @@ def _nonfinite(what: str, name: str, tensor: Any) -> list[str]:
         return []
     array = _numpy(tensor)
     bad = array.size - int(np.isfinite(array.astype("float32")).sum())
-    if not bad:
-        return []
-    return [f"{what} {bad:,} non-finite of {array.size:,} numbers in `{name}`."]
+    text = f"{what} {bad:,} non-finite of {array.size:,} numbers in `{name}`."
+    return [text] if bad else []

@@ -267,7 +267,16 @@ def _plain(native: Any, target: Any, variables: Any) -> list[Entry]:
     }
     facts = Facts()
     gradients = _differentiated(native, target, sources, facts)
-    return entries(facts, gradients, {}, lambda leaf: _unrelated(leaf.address))
+
+    def unrelated(leaf: Leaf) -> Reason:
+        return Reason(
+            "not_on_path",
+            f"Nothing this tape recorded leads from the target to {leaf.address!r}. A "
+            "plain tensor must be watched with `tape.watch(tensor)` before it is used, "
+            "and the target computed inside the `with` block.",
+        )
+
+    return entries(facts, gradients, {}, unrelated)
 
 
 def _differentiated(
@@ -290,24 +299,15 @@ def _source(argument: str, item: Any) -> Any:
     """Returns the tensor of a source; raises if it cannot have a gradient."""
     tensor = item.value if isinstance(item, keras.Variable) else item
     if not keras.ops.is_tensor(tensor) and not hasattr(tensor, "assign"):
-        raise GradwatchError(
-            f"`{argument}` must hold floating-point tensors or variables. Received: an "
-            f"object of type {type(item).__name__}. Make it a tensor before the "
+        received = (
+            f"an object of type {type(item).__name__}. Make it a tensor before the "
             "forward pass uses it: `keras.ops.convert_to_tensor(…)`."
         )
-    if "float" not in keras.backend.standardize_dtype(tensor.dtype):
-        raise GradwatchError(
-            f"`{argument}` must hold floating-point tensors or variables. Received: "
-            f"dtype {keras.backend.standardize_dtype(tensor.dtype)}, which has no "
-            "gradient."
-        )
-    return tensor
-
-
-def _unrelated(name: str) -> Reason:
-    return Reason(
-        "not_on_path",
-        f"Nothing this tape recorded leads from the target to {name!r}. A plain tensor "
-        "must be watched with `tape.watch(tensor)` before it is used, and the target "
-        "computed inside the `with` block.",
+    elif "float" not in (dtype := keras.backend.standardize_dtype(tensor.dtype)):
+        received = f"dtype {dtype}, which has no gradient."
+    else:
+        return tensor
+    raise GradwatchError(
+        f"`{argument}` must hold floating-point tensors or variables. Received: "
+        f"{received}"
     )

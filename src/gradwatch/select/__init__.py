@@ -16,6 +16,7 @@ from ._selectors import Selector as Selector
 from ._selectors import Weights as Weights
 from ._selectors import Wrt as Wrt
 from ._selectors import activations as activations
+from ._selectors import at_layer as at_layer
 from ._selectors import inputs as inputs
 from ._selectors import weights as weights
 from ._tree import LayerNode as LayerNode

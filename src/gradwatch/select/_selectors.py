@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from .._errors import GradwatchError
+from .._errors import GradwatchError, arg, listing, renamed
 from ._patterns import Pattern, as_pattern
 
 POSITIONS = ("output", "input")
@@ -99,6 +99,28 @@ def activations(pattern: Pattern = None, *, at: str = "output") -> Activations:
         )
     chosen = "**" if pattern is None else as_pattern(pattern, "activations")
     return Activations(chosen, at)
+
+
+def at_layer(layer: Any, role: str, near: str = "") -> Activations:
+    """Returns the selector for a `layer=` argument.
+
+    Args:
+        layer: Anything that `activations` takes, or a selector that it made.
+        role: What the layer is there for, to end "must name the layer …".
+        near: A suggestion, for the message.
+
+    Raises:
+        GradwatchError: If no layer is named.
+    """
+    if layer is None:
+        raise GradwatchError(
+            f"{arg('layer')} must name the layer {role}. Received: None.{near} "
+            f"{listing()} lists them all."
+        )
+    if isinstance(layer, Activations):
+        return layer
+    with renamed(activations="layer"):
+        return activations(layer)
 
 
 def inputs(pattern: Pattern = None) -> Inputs:

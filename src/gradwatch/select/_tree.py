@@ -8,6 +8,7 @@ is the same on every backend.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -132,16 +133,12 @@ def _alias_below(
 
 def _unique(names: list[str]) -> list[str]:
     """Numbers repeated names as `conv`, `conv#2`, and avoids names already taken."""
-    used: set[str] = set()
-    unique = []
+    unique: dict[str, None] = {}
     for name in names:
-        number, candidate = 1, name
-        while candidate in used or (number > 1 and candidate in names):
-            number += 1
-            candidate = f"{name}#{number}"
-        used.add(candidate)
-        unique.append(candidate)
-    return unique
+        numbered = (f"{name}#{number}" for number in itertools.count(2))
+        candidates = itertools.chain([name], (n for n in numbered if n not in names))
+        unique[next(n for n in candidates if n not in unique)] = None
+    return list(unique)
 
 
 def _join(address: str, name: str) -> str:

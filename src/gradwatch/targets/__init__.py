@@ -39,22 +39,22 @@ def as_target(target: Any, loss_function: Any = None) -> Target:
     if isinstance(target, Target):
         return target
     if any(target is door for door in (class_score, output, mean_output, neuron, loss)):
-        raise TargetError(
-            f"{arg('target')} must be a target or a function of the outputs. Received: "
-            f"the function `{target.__name__}` itself. Call it: "
-            f"`gradwatch.{target.__name__}(…)`."
-        )
-    if isinstance(target, keras.losses.Loss) or is_keras_loss(target):
-        raise TargetError(
-            f"{arg('target')} must be a target or a function of the outputs. Received: "
+        name = target.__name__
+        received = f"the function `{name}` itself. Call it: `gradwatch.{name}(…)`."
+    elif isinstance(target, keras.losses.Loss) or is_keras_loss(target):
+        received = (
             "a loss, a function of labels and outputs. Write `loss=…` instead of "
             "`target=…`."
         )
-    if callable(target) and not isinstance(target, type):
+    elif callable(target) and not isinstance(target, type):
         return Function(target)
+    else:
+        received = (
+            f"an object of type {type(target).__name__}. For a class write "
+            "`gradwatch.class_score(i)`, for one output `gradwatch.output(…)`, for "
+            "another loss `loss=…`."
+        )
     raise TargetError(
         f"{arg('target')} must be a target or a function of the outputs. Received: "
-        f"an object of type {type(target).__name__}. For a class write "
-        "`gradwatch.class_score(i)`, for one output `gradwatch.output(…)`, for another "
-        "loss `loss=…`."
+        f"{received}"
     )

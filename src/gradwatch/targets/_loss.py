@@ -51,11 +51,9 @@ class Loss(Target):
     def key(self) -> Hashable:
         """Returns a key that identifies the loss function; weights are data."""
         function: Any = self.function
-        if keras.tree.is_nested(function):  # Identified by `id`; see `kept`.
-            function = id(function)
-        elif callable(function):
-            function = weakly(function)
-        return ("loss", function, self.sample_weight is None, not self.class_weight)
+        # A structure is identified by `id`; see `kept`.
+        known = id(function) if keras.tree.is_nested(function) else weakly(function)
+        return ("loss", known, self.sample_weight is None, not self.class_weight)
 
     def kept(self) -> Any:
         """Returns a structure of losses, which the key identifies by `id`."""
@@ -80,12 +78,11 @@ class Loss(Target):
                     "`class_weight` needs a model with a single output, as in `fit`. "
                     "Received: several labels. Use `sample_weight` instead."
                 )
-            return {
-                "sample_weight": class_weight_to_sample_weights(y, self.class_weight)
-            }
-        if self.sample_weight is None:
-            return {}
+            weights = class_weight_to_sample_weights(y, self.class_weight)
+            return {"sample_weight": weights}
         weights = self.sample_weight
+        if weights is None:
+            return {}
         if isinstance(weights, list | tuple) and all(np.ndim(w) == 0 for w in weights):
             weights = np.asarray(weights, dtype=keras.config.floatx())
         for weight in keras.tree.flatten(weights):
@@ -212,8 +209,7 @@ def prepared_loss(model: Any, target: Target, y: Any, outputs: Any) -> Iterator[
     if not isinstance(target, Loss):
         yield
         return
-    own = compiled_loss(model)
-    built = own
+    own = built = compiled_loss(model)
     if target.function is not None:
         names = getattr(model, "output_names", None)
         built = CompileLoss(target.function, output_names=names)
@@ -223,11 +219,8 @@ def prepared_loss(model: Any, target: Target, y: Any, outputs: Any) -> Iterator[
         )
     if built is not None and not built.built and keras.tree.is_nested(y):
         compute_output_spec(built, y, outputs())
-    if built is own:
+    with contextlib.ExitStack() as stack:
+        if built is not own:
+            stack.callback(set_compiled_loss, model, own)
+            set_compiled_loss(model, built)
         yield
-        return
-    set_compiled_loss(model, built)
-    try:
-        yield
-    finally:
-        set_compiled_loss(model, own)

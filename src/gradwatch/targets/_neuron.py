@@ -6,9 +6,17 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
-from .._errors import TargetError, arg, counted, listing, renamed
-from ..select import Activations, activations
-from ._target import Setting, Target, Tensor, in_full_precision, weakly, whole_index
+from .._errors import TargetError, arg, counted
+from ..select import Activations, at_layer
+from ._target import (
+    Setting,
+    Target,
+    Tensor,
+    in_full_precision,
+    require_inside,
+    weakly,
+    whole_index,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +51,7 @@ class Neuron(Target):
                 "'layer@1' is its first call, 'layer[0]' its first tensor."
             )
         chosen = tensors[0]
-        self._require_inside(tuple(chosen.shape))
+        require_inside(self.index, tuple(chosen.shape), self._where, whole=True)
         if chosen.shape[0] != setting.batch_size:
             raise TargetError(
                 f"{arg('layer')} must give one row per example. Received: "
@@ -51,19 +59,6 @@ class Neuron(Target):
                 f"{setting.batch_size}."
             )
         return in_full_precision(chosen[(slice(None), *self.index)])
-
-    def _require_inside(self, shape: tuple[int, ...]) -> None:
-        inner = shape[1:]
-        if len(self.index) == len(inner) and all(
-            -size <= i < size for i, size in zip(self.index, inner, strict=True)
-        ):
-            return
-        last = ", ".join(str(size - 1) for size in inner)
-        raise TargetError(
-            f"{arg('index')} must be a position in the output of the layer, without "
-            f"the batch axis. Received: {self.index} for {self._where} of shape "
-            f"{shape}. Its last neuron is ({last})."
-        )
 
     @property
     def _where(self) -> str:
@@ -105,11 +100,4 @@ def neuron(layer: Any, index: int | tuple[int, ...]) -> Target:
         TargetError: If the index is not made of whole numbers. Its range is checked
             when the model runs.
     """
-    if layer is None:
-        raise TargetError(
-            f"{arg('layer')} must name the layer of the neuron. Received: None. "
-            f"{listing()} lists them all."
-        )
-    with renamed(activations="layer"):
-        chosen = layer if isinstance(layer, Activations) else activations(layer)
-    return Neuron(chosen, whole_index(index))
+    return Neuron(at_layer(layer, "of the neuron"), whole_index(index))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import keras
@@ -19,7 +20,7 @@ from ._target import (
     named_outputs,
     per_example,
     require_float,
-    weakly,
+    require_inside,
     whole_index,
 )
 
@@ -103,23 +104,10 @@ class Output(Target):
     which: str | int | None = None
     index: tuple[int, ...] = ()
 
-    def key(self) -> Hashable:
-        """Returns a key that identifies one unit of one output."""
-        return ("output", self.which, self.index)
-
     def check(self, outputs: Mapping[str, tuple[int, ...]]) -> None:
         """Raises if the index is outside of the output."""
         name = choose(list(outputs), self.which, "which")
-        inner = outputs[name][1:]
-        fits = len(self.index) <= len(inner) and all(
-            -size <= i < size for i, size in zip(self.index, inner, strict=False)
-        )
-        if not fits:
-            raise TargetError(
-                f"{arg('index')} must be a position in the output, without the batch "
-                f"axis. Received: {self.index} for output {name!r} of shape "
-                f"{outputs[name]}."
-            )
+        require_inside(self.index, outputs[name], f"output {name!r}")
 
     def value(self, setting: Setting) -> Tensor:
         """Computes the sum over the examples of the chosen number of each."""
@@ -151,10 +139,6 @@ class MeanOutput(Target):
 
     which: str | int | None = None
 
-    def key(self) -> Hashable:
-        """Returns a key that identifies the output."""
-        return ("mean_output", self.which)
-
     def value(self, setting: Setting) -> Tensor:
         """Computes the mean of all numbers of the output."""
         return keras.ops.mean(self._chosen(setting))
@@ -178,10 +162,9 @@ class Function(Target):
     """A function of the outputs."""
 
     function: Callable[[Any], Tensor]
-
-    def key(self) -> Hashable:
-        """Returns a key that identifies the function itself."""
-        return ("function", weakly(self.function))
+    parts: int = 1
+    """Number of equal parts of the batch, each of which the function sees alone: it may
+    hold something for each example."""
 
     def value(self, setting: Setting) -> Tensor:
         """Computes the function, which must be one number or one per example."""
@@ -200,8 +183,15 @@ class Function(Target):
         return self._checked(setting, ways, or_one=False)
 
     def _checked(self, setting: Setting, ways: str, *, or_one: bool) -> Tensor:
-        value, size = self.function(setting.outputs), setting.batch_size
-        return per_example(value, size, "A target function", ways, or_one=or_one)
+        outputs, size = [setting.outputs], setting.batch_size // self.parts
+        if self.parts > 1:
+            parts = (slice(n * size, (n + 1) * size) for n in range(self.parts))
+            cuts = map(itemgetter, parts)
+            outputs = [keras.tree.map_structure(cut, setting.outputs) for cut in cuts]
+        values = map(self.function, outputs)
+        what = "A target function"
+        checked = [per_example(v, size, what, ways, or_one=or_one) for v in values]
+        return keras.ops.concatenate(checked)
 
     def __str__(self) -> str:
         return f"the function {getattr(self.function, '__name__', repr(self.function))}"

@@ -57,9 +57,9 @@ class Target(ABC):
         """Activations that the target is computed from, beside the outputs."""
         return ()
 
-    @abstractmethod
     def key(self) -> Hashable:
         """Returns a key; targets of equal keys can share a compiled pass."""
+        return (type(self), *map(weakly, vars(self).values()))
 
     def kept(self) -> Any:
         """Returns the objects that the key identifies by `id`, to keep them alive."""
@@ -88,14 +88,8 @@ class Target(ABC):
         return keras.ops.sum(self.scores(setting))
 
     def scores(self, setting: Setting) -> Tensor:
-        """Computes one number per example."""
-        del setting
-        raise TargetError(
-            "An attribution needs a target that gives one number per example. "
-            f"Received: {self}. Use `gradwatch.class_score(i)`, "
-            "`gradwatch.output(…)`, `gradwatch.mean_output()` or a function of the "
-            "outputs."
-        )
+        """Computes one number per example; a loss has none."""
+        raise NotImplementedError
 
     @abstractmethod
     def __str__(self) -> str: ...
@@ -127,6 +121,28 @@ def whole_index(index: Any) -> tuple[int, ...]:
             f"{arg('index')} must be whole numbers, one for each axis without the "
             f"batch axis. Received: {index!r}."
         ) from None
+
+
+def require_inside(
+    index: Sequence[int], shape: Sequence[int], where: str, *, whole: bool = False
+) -> None:
+    """Raises if an index is outside of the axes after the first.
+
+    Args:
+        index: One number for each axis, or for the first ones.
+        shape: The shape, with the batch axis.
+        where: What has this shape, for the message.
+        whole: True if each axis must have its number.
+    """
+    inner = shape[1:]
+    fits = len(index) == len(inner) if whole else len(index) <= len(inner)
+    if fits and all(-n <= i < n for i, n in zip(index, inner, strict=False)):
+        return
+    last = ", ".join(str(size - 1) for size in inner)
+    raise TargetError(
+        f"{arg('index')} must be a position in the output, without the batch axis. "
+        f"Received: {index} for {where} of shape {shape}. Its last neuron is ({last})."
+    )
 
 
 def named_outputs(model: Any, outputs: Any) -> dict[str, Tensor]:
@@ -189,11 +205,9 @@ def per_example(
     single = int(np.prod(shape)) == 1 and (or_one or batch_size == 1)
     if shape in ((batch_size,), (batch_size, 1)) or single:
         return keras.ops.reshape(in_full_precision(value), (-1,))
-    rule = (
-        "one number per call, or one per example"
-        if or_one
-        else "one number per example, to be attributed to each example's own numbers"
-    )
+    rule = "one number per call, or one per example"
+    if not or_one:
+        rule = "one number per example, to be attributed to each example's own numbers"
     raise TargetError(
         f"{what} must be {rule}. Received: shape {shape} for a batch of {batch_size}. "
         f"{ways}"

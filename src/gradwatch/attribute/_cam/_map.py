@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import keras
 import numpy as np
 
-from ..._errors import GradwatchError, arg, listing, quoted
-from ...select import require_model, walk
+from ..._errors import GradwatchError, arg, quoted
+from ...select import at_layer, require_model, walk
 from .._method import result
 from .._place import Place
 from .._problem import Problem
@@ -38,22 +37,12 @@ def cam_problem(
         spatial = [
             address
             for address, node in walk(model).layers.items()
-            if isinstance(node.layer, _CONVOLUTIONS)
+            if hasattr(node.layer, "kernel_size")
         ]
         near = f" The last convolution is `layer={spatial[-1]!r}`." if spatial else ""
-        raise GradwatchError(
-            f"{arg('layer')} must name the layer whose channels are added up. "
-            f"Received: None.{near} {listing()} lists them all."
-        )
+        at_layer(layer, "whose channels are added up", near)
     options: Any = {"data_format": data_format, "batch_size": batch_size}
     return Problem(model, x, target, layer, free=free, **options)
-
-
-_CONVOLUTIONS = (
-    *(keras.layers.Conv1D, keras.layers.Conv2D, keras.layers.Conv3D),
-    *(keras.layers.SeparableConv1D, keras.layers.SeparableConv2D),
-    *(keras.layers.DepthwiseConv1D, keras.layers.DepthwiseConv2D),
-)
 
 
 def cam(problem: Problem, weigh: Weigh, *, relu: bool) -> Attribution:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import itertools
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -14,15 +15,14 @@ import numpy as np
 
 from ..._errors import GradwatchError, counted
 from ...select import require_model
-from .._checked import checked_batch_size, require_count
-from .._method import require_attribution, require_method
+from .._checked import check
+from .._layout import checked_keep, header_of, plain_settings, to_columns
+from .._method import made_by, require_method
 from .._path import integrated_gradients
 from .._progress import progress_bar
 from .._result import Attribution
-from .._store import plain_settings
 from ._batches import Batches, DatasetBatch, batches_of, target_of
 from ._key import call_key, check_same_call, checksum
-from ._layout import checked_keep, header_of, to_columns
 from ._opened import AttributedDataset
 from ._store import DatasetStore
 
@@ -95,9 +95,8 @@ def attribute_dataset(  # noqa: PLR0913 - the data, the store, and how it is wal
     """
     require_model(model)
     require_method(method)
-    if num_batches is not None:
-        require_count(num_batches, "num_batches")
-    if checked_batch_size(batch_size) is not None:
+    check(num_batches=num_batches, batch_size=batch_size)
+    if batch_size is not None:
         settings["batch_size"] = batch_size
     keep = checked_keep(keep)
     asked = {"method": method, "target": target, "keep": keep, **settings}
@@ -110,8 +109,7 @@ def attribute_dataset(  # noqa: PLR0913 - the data, the store, and how it is wal
         chosen = target_of(target, batch, store.rows)
         # NaN is counted and reported, and not a reason to end.
         with np.errstate(invalid="ignore", over="ignore"):
-            result = method(model, batch[0], chosen, **settings)
-        require_attribution(method, result)
+            result = made_by(method, model, batch[0], chosen, **settings)
         arrays = to_columns(result, keep)
         if not len(store.batches):
             # What was there is deleted now, when the question is known to work.
@@ -159,25 +157,22 @@ def _run(
 ) -> None:
     """Explains and stores the batches that are left."""
     most = min((n for n in (total, num_batches) if n is not None), default=None)
-    done, ended = len(store.batches), False
+    done, limit = len(store.batches), num_batches or math.inf
     bar = progress_bar(store.path.name, most, progress, done=done, patience=0)
     with bar as advance:
-        while num_batches is None or len(store.batches) < num_batches:
-            batch = next(remaining, None)
-            if batch is None:
-                ended = True
-                break
+        while done < limit and (batch := next(remaining, None)) is not None:
             add(batch)
             del batch  # Before the next one is made: one at a time is enough.
             # Cycles of this batch, before they are many; the old ones are left alone.
             gc.collect(1)
             advance(1, f"batches, {store.rows:,} examples")
+            done += 1
     if not store.rows:
         raise GradwatchError(
             "`data` must give at least one batch. Received: none. A generator can be "
             "used only once: give the function that makes it, or a fresh one."
         )
-    store.finish(ended=ended or total == len(store.batches))
+    store.finish(ended=done < limit or total == done)
 
 
 # the same data as before --------------------------------------------------------------

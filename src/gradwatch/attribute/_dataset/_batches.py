@@ -84,13 +84,11 @@ def unpacked(batch: Any) -> DatasetBatch:
 
 
 def _to_numpy(leaf: Any) -> Any:
-    if isinstance(leaf, np.ndarray):
-        return leaf
     if keras.ops.is_tensor(leaf):
         return np.asarray(keras.ops.convert_to_numpy(leaf))
     if hasattr(leaf, "detach"):  # a tensor of torch, on another backend
         leaf = leaf.detach().cpu()
-    return np.asarray(leaf) if hasattr(leaf, "__array__") else leaf
+    return np.asanyarray(leaf) if hasattr(leaf, "__array__") else leaf
 
 
 def _length(data: Any) -> int | None:
@@ -100,16 +98,10 @@ def _length(data: Any) -> int | None:
         return None
 
 
-def _is_array(leaf: Any) -> bool:
-    """Returns whether it can be cut along a first axis, in memory or on disk."""
-    shape = getattr(leaf, "shape", None)
-    return shape is not None and len(shape) > 0 and hasattr(leaf, "__getitem__")
-
-
 def _is_arrays(data: Any) -> bool:
     """Returns whether it is all examples at once, in a structure as Keras has."""
-    if _is_array(data):
-        return True
+    if len(getattr(data, "shape", None) or ()) and hasattr(data, "__getitem__"):
+        return True  # cut along its first axis, in memory or on disk
     if not isinstance(data, dict | list | tuple) or not data:
         return False
     items = data.values() if isinstance(data, dict) else data
@@ -122,7 +114,7 @@ def _cut(data: Any, size: int) -> Batches:
     # A table of pandas would be cut by columns.
     data = mapped(lambda a: np.asarray(a) if hasattr(a, "columns") else a, data)
     data = (data,) if isinstance(data, list) else data  # several inputs
-    lengths = {a.shape[0] for a in leaves(data) if a is not None}
+    lengths = {array.shape[0] for array in leaves(data)}
     if len(lengths) > 1:
         raise GradwatchError(
             "The arrays of `data` must have the same number of examples. Received: "
@@ -141,22 +133,6 @@ def _cut(data: Any, size: int) -> Batches:
 # until the next garbage collection, and batches may be large (Keras 3.15.1).
 
 
-def leaves(structure: Any) -> Iterator[Any]:
-    """Yields the leaves of dicts, lists and tuples.
-
-    Example:
-    >>> [*leaves({"a": 1, "b": [2, (3, None)]})]
-    [1, 2, 3, None]
-    """
-    if isinstance(structure, Mapping):
-        structure = list(structure.values())
-    if isinstance(structure, list | tuple):
-        for item in structure:
-            yield from leaves(item)
-    else:
-        yield structure
-
-
 def mapped(function: Callable[[Any], Any], structure: Any) -> Any:
     """Returns the structure with each leaf that is not None replaced.
 
@@ -172,6 +148,18 @@ def mapped(function: Callable[[Any], Any], structure: Any) -> Any:
             return type(structure)(*items)
         return items if isinstance(structure, list) else tuple(items)
     return None if structure is None else function(structure)
+
+
+def leaves(structure: Any) -> list[Any]:
+    """Returns the leaves of dicts, lists and tuples, but those that are None.
+
+    Example:
+    >>> leaves({"a": 1, "b": [2, (3, None)]})
+    [1, 2, 3]
+    """
+    found: list[Any] = []
+    mapped(found.append, structure)
+    return found
 
 
 # the target of each batch ------------------------------------------------------------
@@ -207,18 +195,14 @@ def target_of(target: Any, batch: DatasetBatch, start: int) -> Any:
             "`target` must be a target, 'label', a function of the outputs, or a "
             f"function of `x` and `y`. Received: {target!r}."
         )
-    if _takes_a_batch(target):
-        return target(x, y)
-    return target
+    return target(x, y) if _takes_a_batch(target) else target
 
 
 def _takes_a_batch(target: Any) -> bool:
     """Returns whether it is a function of `(x, y)`, and not of the outputs."""
-    if not callable(target):
-        return False
     try:
         parameters = inspect.signature(target).parameters.values()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError):  # not callable, or silent on what it takes
         return False
     needed = [
         p

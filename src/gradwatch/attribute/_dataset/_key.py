@@ -28,8 +28,12 @@ LONGEST = 60
 
 def call_key(model: Any, arguments: Mapping[str, Any]) -> dict[str, str]:
     """Returns the key of a call: a text for the model, and one per argument."""
-    key = {name: _shortened(describe(value)) for name, value in arguments.items()}
-    return {"model": _model_hash(model), **key}
+    key = {"model": _model_hash(model)}
+    for name, value in arguments.items():
+        text = describe(value)
+        short = len(text) <= LONGEST
+        key[name] = text if short else f"{text[: LONGEST - 20]}… {_hash(text)}"
+    return key
 
 
 def check_same_call(before: Mapping[str, str], now: Mapping[str, str], to: str) -> None:
@@ -129,12 +133,6 @@ def _model_hash(model: Any) -> str:
         array = np.asarray(keras.ops.convert_to_numpy(weight.value))
         state.update(f"{array.dtype.str}{array.shape}".encode() + _bytes(array))
     return state.hexdigest()
-
-
-def _shortened(text: str) -> str:
-    if len(text) <= LONGEST:
-        return text
-    return f"{text[: LONGEST - 20]}… {_hash(text)}"
 
 
 def _hash(text: str) -> str:

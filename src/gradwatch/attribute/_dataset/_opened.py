@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from ..._errors import GradwatchError, counted, renamed
+from .._layout import by_name, from_columns
 from .._result import Attribution, single
 from ._export import export
-from ._layout import by_name, from_columns
 from ._store import DatasetStore
 
 _PARTS = ("score", "baseline_score", "delta")
+_TENSORS = ("values", "activation", "inputs")
 
 
 class AttributedDataset:
@@ -46,20 +47,43 @@ class AttributedDataset:
         target: What was explained, in words.
         layer: The layer attributed to, in words; None for the inputs of the model.
         settings: Settings of the method; where batches differ, those of the first one.
+        names: The addresses of the tensors attributed to.
+        values: All attributions: a Zarr array, or a dict of them by name.
+            `values[10:20]` and `np.asarray(values)` are NumPy arrays.
+        activation: The tensors attributed to, in the same form; None if they were not
+            kept.
+        inputs: The inputs of the model, in the same form; None if they were not kept.
+        score: The target's value for each example, on disk.
+        delta: The error of completeness of each example; None where it is not defined.
+        baseline_score: The target's value at each baseline; None where there is none.
+        num_batches: Number of batches it was made of.
+        nonfinite: Number of examples with a value that is not finite.
+        nonfinite_batches: The numbers of the batches that such examples are in.
     """
 
     def __init__(self, store: DatasetStore) -> None:
-        header = store.header
+        header, columns, batches = store.header, store.arrays(), store.batches
         self.path = store.path
         self.complete = store.complete
         self.method: str = header["method"]
         self.target: str = header["target"]
         self.layer: str | None = header["layer"]
         self.settings: dict[str, Any] = header["settings"][0]
+        self.names = [tensor["name"] for tensor in header["places"]]
+        parts = (by_name(header, columns, part) for part in _TENSORS)
+        self.values, self.activation, self.inputs = (
+            single(arrays) if arrays else None for arrays in parts
+        )
+        self.score = columns["score"]
+        self.delta = columns.get("delta")
+        self.baseline_score = columns.get("baseline_score")
+        self.num_batches = len(batches)
+        self.nonfinite = int(batches[:, 2].sum())
+        self.nonfinite_batches = np.flatnonzero(batches[:, 2]).tolist()
         self._header = header
-        self._columns = store.arrays()
-        self._batches = store.batches
-        self._ends = np.cumsum(store.batches[:, 0]).tolist()
+        self._columns = columns
+        self._batches = batches
+        self._ends = np.cumsum(batches[:, 0]).tolist()
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> AttributedDataset:
@@ -76,65 +100,6 @@ class AttributedDataset:
                 f"{os.fspath(path)!r}, where there is none."
             )
         return cls(store)
-
-    # columns --------------------------------------------------------------------------
-
-    @property
-    def values(self) -> Any:
-        """All attributions: a Zarr array, or a dict of them by name.
-
-        `values[10:20]` and `np.asarray(values)` are NumPy arrays.
-        """
-        return self._part("values")
-
-    @property
-    def activation(self) -> Any:
-        """The tensors attributed to, in the same form; None if they were not kept."""
-        return self._part("activation")
-
-    @property
-    def inputs(self) -> Any:
-        """The inputs of the model, in the same form; None if they were not kept."""
-        return self._part("inputs")
-
-    @property
-    def score(self) -> Any:
-        """The target's value for each example, on disk."""
-        return self._columns["score"]
-
-    @property
-    def delta(self) -> Any:
-        """The error of completeness of each example; None where it is not defined."""
-        return self._columns.get("delta")
-
-    @property
-    def baseline_score(self) -> Any:
-        """The target's value at each baseline; None where there is none."""
-        return self._columns.get("baseline_score")
-
-    @property
-    def names(self) -> list[str]:
-        """The addresses of the tensors attributed to."""
-        return [tensor["name"] for tensor in self._header["places"]]
-
-    @property
-    def num_batches(self) -> int:
-        """Number of batches it was made of."""
-        return len(self._batches)
-
-    @property
-    def nonfinite(self) -> int:
-        """Number of examples with a value that is not finite."""
-        return int(self._batches[:, 2].sum())
-
-    @property
-    def nonfinite_batches(self) -> list[int]:
-        """The numbers of the batches that such examples are in."""
-        return [int(number) for number in np.flatnonzero(self._batches[:, 2])]
-
-    def _part(self, part: str) -> Any:
-        arrays = by_name(self._header, self._columns, part)
-        return single(arrays) if arrays else None
 
     def __repr__(self) -> str:
         so_far = "" if self.complete else ", not complete"
@@ -184,7 +149,7 @@ class AttributedDataset:
         # Of examples from several batches, the settings of the first batch of all.
         index = self._batches[batches.pop(), 3] if len(batches) == 1 else 0
         settings = dict(self._header["settings"][int(index)])
-        return from_columns(self._header, columns, settings)
+        return Attribution(**from_columns(self._header, columns, settings))
 
     # all of it ------------------------------------------------------------------------
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass, replace
-from operator import itemgetter
+from dataclasses import replace
 from typing import Any
 
-import keras
 import numpy as np
-from keras import ops
 
-from ...targets import Function, Setting, Target
+from ...targets import Function
 from .._baselines import Baseline, baselines, described
 from .._method import method, result
 from .._problem import Problem
@@ -64,7 +60,8 @@ def deep_lift(
     plain = Problem(model, x, target, layer, batch_size=batch_size)
     own = plain.free.values
     one = plain.target
-    both = Halves(one) if isinstance(one, Function) else one
+    # A function sees the examples and their references apart.
+    both = replace(one, parts=2) if isinstance(one, Function) else one
     held = plain.moved(own)
     problem = Problem(model, held, both, layer, rule="rescale", batch_size=batch_size)
     examples, _ = plain.at_once(1)
@@ -83,41 +80,9 @@ def deep_lift(
     for points, part, found in passes:
         start = starts[points.start // 2]
         scores[:, part] += found[0] / len(starts)
-        for total, slope, end, begin in zip(
-            values, found[1:], own, start, strict=False
-        ):
+        tensors = zip(values, found[1:], own, start, strict=False)
+        for total, slope, end, begin in tensors:
             total[part] += slope[0] * (end - begin)[part] / len(starts)
     score, before = scores
     settings = {"baseline": described(baseline)}
     return result(problem, values, score, baseline_score=before, settings=settings)
-
-
-@dataclass(frozen=True, eq=False)
-class Halves(Target):
-    """A function of the outputs, of the examples and then of their references.
-
-    It may hold something for each example, so it must not see both at once.
-    """
-
-    function: Function
-
-    def key(self) -> Hashable:
-        """Returns another key than the function of a whole batch has."""
-        return ("halves", self.function.key())
-
-    def value(self, setting: Setting) -> Any:
-        """The sum over the examples."""
-        return ops.sum(self.scores(setting))
-
-    def scores(self, setting: Setting) -> Any:
-        """The number of each example, and then that of each reference."""
-        number = setting.batch_size // 2
-        scores = []
-        for rows in (slice(None, number), slice(number, None)):
-            some = keras.tree.map_structure(itemgetter(rows), setting.outputs)
-            half = replace(setting, outputs=some, batch_size=number)
-            scores.append(self.function.scores(half))
-        return ops.concatenate(scores)
-
-    def __str__(self) -> str:
-        return str(self.function)

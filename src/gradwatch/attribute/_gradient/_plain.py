@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from .._checked import require_layer
+from ...select import at_layer
 from .._method import method, result
 from .._problem import Problem
 from .._result import Attribution
+from .._tensors import LAYER
 
 
 @method
@@ -131,5 +132,5 @@ def layer_gradient_x_activation(
     Returns:
         The attribution.
     """
-    require_layer(layer)
+    at_layer(layer, LAYER)
     return input_x_gradient(model, x, target, layer=layer, batch_size=batch_size)

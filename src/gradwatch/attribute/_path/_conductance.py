@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 
 from ..._errors import GradwatchError, renamed
+from ...select import at_layer
 from ...targets import neuron as neuron_target
 from ...targets import whole_index
 from .._baselines import Baseline, baselines, described
-from .._checked import require_count, require_layer, require_one_of
+from .._checked import check, require_one_of
 from .._method import method, result
 from .._problem import Problem
 from .._result import Attribution
+from .._tensors import LAYER
 from ._walk import Arrays, path_sums, paths_from, point_on
 from ._walk import rule as points_of
 
@@ -62,8 +64,8 @@ def internal_influence(  # noqa: PLR0913 - the path, and how it is walked
     Returns:
         The attribution.
     """
-    require_layer(layer)
-    require_count(steps, "steps")
+    at_layer(layer, LAYER)
+    check(steps=steps)
     problem = Problem(model, x, target, layer, free="inputs", batch_size=batch_size)
     starts = baselines(problem, baseline)
     alphas, weights = points_of(rule, steps, len(starts))
@@ -119,8 +121,8 @@ def layer_conductance(  # noqa: PLR0913 - the path, and how it is walked
     Returns:
         The attribution.
     """
-    require_layer(layer)
-    require_count(steps, "steps")
+    at_layer(layer, LAYER)
+    check(steps=steps)
     require_one_of(rule, "rule", STEP_RULES)
     problem = Problem(model, x, target, layer, free="inputs", batch_size=batch_size)
     starts = baselines(problem, baseline)
@@ -210,8 +212,8 @@ def neuron_conductance(  # noqa: PLR0913 - the path, and how it is walked
             "`neuron` must be an index into what the layer gives, without the batch "
             "axis. Received: None. For all of them at once use `layer_conductance`."
         )
-    require_layer(layer)
-    require_count(steps, "steps")
+    at_layer(layer, LAYER)
+    check(steps=steps)
     above = Problem(model, x, target, layer, free="inputs", batch_size=batch_size)
     with renamed(index="neuron"):
         index: Any = whole_index(neuron)
@@ -222,9 +224,8 @@ def neuron_conductance(  # noqa: PLR0913 - the path, and how it is walked
     alphas, weights = points_of(rule, steps, len(starts))
     start = paths_from(starts, alphas)
     slopes = np.zeros((len(alphas), below.size))
-    for points, part, found in above.passes(
-        len(alphas), point_on(below, start, alphas)
-    ):
+    point = point_on(below, start, alphas)
+    for points, part, found in above.passes(len(alphas), point):
         slopes[points, part] = found[1][:, :, *index]  # ∂F/∂y
     values, _ = path_sums(below, start, alphas, weights[:, None] * slopes)
     settings = {"baseline": described(baseline), "steps": steps, "rule": rule}

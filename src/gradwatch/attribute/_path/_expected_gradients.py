@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..._errors import GradwatchError, renamed
-from .._checked import require_count, require_seed
+from .._checked import check
 from .._method import method, result
 from .._problem import Problem
 from .._result import Attribution
@@ -63,8 +63,7 @@ def expected_gradients(  # noqa: PLR0913 - what is drawn, and how often
             "the training data; for a single baseline use "
             "`gradwatch.integrated_gradients(…, baseline=…)`."
         )
-    require_count(samples, "samples")
-    require_seed(seed)
+    check(samples=samples, seed=seed)
     problem = Problem(model, x, target, layer, batch_size=batch_size)
     with renamed(x="data", baseline="data"):
         background = problem.values_of(data)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._errors import arg
 from .._baselines import Baseline, baselines, described
-from .._checked import is_count, require, require_positive
+from .._checked import check, is_count, require
 from .._method import method, relative_delta, result
 from .._problem import Problem
 from .._result import Attribution
@@ -81,7 +81,7 @@ def integrated_gradients(  # noqa: PLR0913 - the path, and how it is walked
     rule_of_steps = f"{arg('steps')} must be a whole number from 1, or 'auto'."
     require(automatic or is_count(steps), rule_of_steps, steps)
     number = FIRST if automatic else int(steps)
-    require_positive(tolerance, "tolerance")
+    check(tolerance=tolerance)
     settings: dict[str, Any] = {"baseline": described(baseline), "rule": rule}
     examples, count = problem.at_once(len(points_of(rule, number, len(starts))[0]))
     if automatic:

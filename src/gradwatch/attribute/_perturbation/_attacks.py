@@ -10,13 +10,7 @@ import numpy as np
 
 from ..._errors import GradwatchError
 from ...targets import Loss, Target, as_target
-from .._checked import (
-    require,
-    require_count,
-    require_one_of,
-    require_positive,
-    require_seed,
-)
+from .._checked import check, require, require_one_of
 from .._problem import Problem
 from .._tensors import to_numpy
 
@@ -128,10 +122,7 @@ def pgd(  # noqa: PLR0913 - what is attacked, how far, within what
         GradwatchError: If an argument cannot be used; the message says why.
     """
     require_one_of(norm, "norm", NORMS)
-    require_positive(epsilon, "epsilon")
-    require_positive(step, "step")
-    require_count(steps, "steps")
-    require_seed(seed)
+    check(epsilon=epsilon, step=step, steps=steps, seed=seed)
     low, high = _checked_bounds(bounds)
     chosen, sign = _attacked(target, y, goal)
     problem = Problem(model, x, chosen, layer, labels=(y,))

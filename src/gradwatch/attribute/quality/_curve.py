@@ -48,9 +48,8 @@ class Curve:
     @property
     def better(self) -> np.ndarray:
         """True for each example whose order is better than chance."""
-        if self.what == "deletion":
-            return np.asarray(self.area < self.random_area)
-        return np.asarray(self.area > self.random_area)
+        gain = self.area - self.random_area
+        return np.asarray(gain < 0 if self.what == "deletion" else gain > 0)
 
     def __repr__(self) -> str:
         wanted = "lower" if self.what == "deletion" else "higher"

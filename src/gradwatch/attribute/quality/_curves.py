@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._baselines import Baseline, baselines
-from .._checked import require_count, require_seed
-from .._problem import Problem
+from .._checked import check
 from .._result import Attribution
 from ._curve import Curve
 from ._orders import ground, is_map, masks_of, ranks
@@ -124,13 +123,14 @@ def _curve(
 ) -> Curve:
     """Returns the curve: insertion changes what deletion leaves."""
     steps, others, seed = draws
-    require_count(steps, "steps")
-    require_count(others, "orders", least=0)
-    require_seed(seed)
+    check(steps=steps, orders=others, seed=seed)
     a, _, x = question_of(*asked)
     problem = problem_of(a, asked[1], x, batch_size, at_inputs=is_map(a))
     inputs = problem.free.places
-    starts = baselines(problem, _canvas(problem) if baseline is None else baseline)
+    if baseline is None:  # Insertion begins with a blur, if all inputs are images.
+        spatial = {len(place.spatial) for place in inputs}
+        baseline = "blur" if problem.layer is None and spatial == {2} else "zeros"
+    starts = baselines(problem, baseline)
     changed, importance = ground(a, problem)
     positions = importance.shape[1]
     random = np.random.default_rng(seed)
@@ -163,11 +163,4 @@ def _curve(
     curves[:, :, 0], curves[:, :, -1] = scores[0], scores[1]
     inner = scores[2:].reshape(len(orders), steps - 1, -1)
     curves[:, :, 1:-1] = inner.swapaxes(1, 2)
-    share = counts / positions
-    return Curve(kind, a.method, a.target, share, curves[0], curves[1:])
-
-
-def _canvas(problem: Problem) -> str:
-    """Returns the baseline of an insertion: a blur, if all inputs are images."""
-    spatial = {len(place.spatial) for place in problem.free.places}
-    return "blur" if problem.layer is None and spatial == {2} else "zeros"
+    return Curve(kind, a.method, a.target, counts / positions, curves[0], curves[1:])

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._errors import GradwatchError, counted
 from .._baselines import Baseline, baselines
-from .._checked import require_count, require_positive
+from .._checked import check, is_count, require
 from .._problem import Problem
 from .._result import Attribution
 from ._perturbations import Perturbation, perturbations
@@ -113,9 +113,8 @@ def infidelity(  # noqa: PLR0913 - what is taken away, and how often
     Raises:
         GradwatchError: If an argument cannot be used; the message says why.
     """
-    require_positive(size, "size")
-    require_count(samples, "samples")
-    require_count(seed, "seed", least=0)
+    check(size=size, samples=samples)
+    require(is_count(seed, 0), "`seed` must be a whole number from 0.", seed)
     if not callable(perturbation) and perturbation == "square" and size > 1:
         raise GradwatchError(
             "`size` must be a share of the image, up to 1, for squares. Received: "
@@ -164,9 +163,9 @@ def _kind(a: Attribution) -> str:
     Raises:
         GradwatchError: If they have no unit.
     """
-    method = (
-        a.settings.get("method", a.method) if a.method == "smoothgrad" else a.method
-    )
+    method = a.method
+    if method == "smoothgrad":
+        method = a.settings.get("method", method)
     if a.settings.get("absolute"):
         raise GradwatchError(
             "`a` must tell what raises the target from what lowers it. Received: "
@@ -187,10 +186,7 @@ def _own_baseline(a: Attribution, problem: Problem) -> list[np.ndarray]:
     """Returns what the method compared with; the mean, where that was several."""
     words = arguments_of(a)
     if "data" in words:
-        data = problem.values_of(words["data"])
-        shapes = [values.shape for values in problem.free.values]
-        means = [array.mean(axis=0) for array in data]
-        return [np.broadcast_to(m, s) for m, s in zip(means, shapes, strict=True)]
+        return [array.mean(axis=0) for array in problem.values_of(words["data"])]
     return _mean(baselines(problem, words.get("baseline", "zeros")))
 
 
@@ -209,13 +205,13 @@ def _slopes(
         GradwatchError: If there is not one value for each number.
     """
     slopes = []
-    for place, own, start in zip(a.places, problem.free.values, starts, strict=True):
-        values = place.values
-        if kind == "gain" and a.method == "occlusion" and values.ndim == own.ndim - 1:
+    for place, at, start in zip(a.places, problem.free.places, starts, strict=True):
+        values, own, axis = place.values, at.values, at.channels
+        shared = a.method == "occlusion" and values.ndim == own.ndim - 1
+        if shared and axis is not None:
             # One value for all channels of a position, which are covered together.
-            axis = _missing_axis(own.shape, values.shape)
-            shared = np.expand_dims(values, axis) / own.shape[axis]
-            values = np.broadcast_to(shared, own.shape)
+            part = np.expand_dims(values, axis) / own.shape[axis]
+            values = np.broadcast_to(part, own.shape)
         if values.shape != own.shape:
             raise GradwatchError(
                 "`a` must have a value for each number of what it explains. Received: "
@@ -227,9 +223,3 @@ def _slopes(
             values = values / np.where(way == 0, 1.0, way)
         slopes.append(np.asarray(values, dtype="float64"))
     return slopes
-
-
-def _missing_axis(whole: tuple[int, ...], part: tuple[int, ...]) -> int:
-    """Returns the axis without which one shape is the other; the last that fits."""
-    fits = [n for n in range(1, len(whole)) if whole[:n] + whole[n + 1 :] == part]
-    return fits[-1] if fits else len(whole) - 1

@@ -10,7 +10,7 @@ import numpy as np
 from ..._errors import GradwatchError, quoted, renamed
 from ...select import resolve, walk
 from ...select import weights as weights_of
-from .._checked import require_count, require_one_of
+from .._checked import is_count, require, require_one_of
 from .._progress import progress_bar
 from .._result import Attribution
 from ._question import flat_values, question_of
@@ -74,7 +74,7 @@ def randomisation(
         GradwatchError: If an argument cannot be used; the message says why.
     """
     require_one_of(order, "order", ORDERS)
-    require_count(seed, "seed", least=0)
+    require(is_count(seed, 0), "`seed` must be a whole number from 0.", seed)
     a, again, x = question_of(a, model, x)
     first = again(model, x)
     tree = walk(model)

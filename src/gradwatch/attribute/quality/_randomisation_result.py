@@ -86,17 +86,15 @@ class Randomisation:
         text = f"{self.method} of {self.target}, {when}: "
         if np.isnan(self.similarity):
             return text + "nothing is left that could be compared."
-        text += (
-            f"rank correlation {self.similarity:.2f} with that of the trained model. "
-        )
-        if self.passed is None:
-            return text + (
-                "Without signs that does not tell whether it depends on what the model "
-                "learnt: ask about values that have some."
-            )
-        if self.passed:
-            return text + "It passes: it depends on what the model learnt."
-        return text + "It FAILS: it shows much the same without what the model learnt."
+        depends = "it depends on what the model learnt"
+        verdicts = {
+            None: f"Without signs that does not tell whether {depends}: ask about "
+            "values that have some.",
+            True: f"It passes: {depends}.",
+            False: "It FAILS: it shows much the same without what the model learnt.",
+        }
+        alike = f"{self.similarity:.2f} with that of the trained model"
+        return f"{text}rank correlation {alike}. {verdicts[self.passed]}"
 
     def plot(self, *others: Randomisation, theme: ThemeName = "light") -> Figure:
         """Returns a figure of the similarity, layer by layer.

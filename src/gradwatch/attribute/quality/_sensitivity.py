@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..._errors import counted
-from .._checked import require_count, require_positive, require_seed
+from .._checked import check
 from .._progress import progress_bar
 from .._result import Attribution
 from ._question import flat_values, problem_of, question_of, require_finite
@@ -86,9 +86,7 @@ def sensitivity_max(
     Raises:
         GradwatchError: If an argument cannot be used; the message says why.
     """
-    require_positive(radius, "radius")
-    require_count(samples, "samples")
-    require_seed(seed)
+    check(radius=radius, samples=samples, seed=seed)
     a, again, x = question_of(a, model, x)
     random = np.random.default_rng(seed)
 

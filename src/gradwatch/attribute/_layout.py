@@ -1,16 +1,17 @@
-"""The columns of a store: from an attribution to arrays by name, and back."""
+"""The columns of an attribution on disk: to arrays by name, and back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._errors import GradwatchError, quoted
-from .._place import Place
-from .._result import Attribution
-from .._store import plain_settings
+from .._errors import GradwatchError, quoted
+from ._place import Place
+
+if TYPE_CHECKING:
+    from ._result import Attribution
 
 KEEP = ("values", "score", "delta", "baseline_score", "activation", "inputs")
 REQUIRED = ("values", "score")
@@ -87,35 +88,28 @@ def header_of(result: Attribution) -> dict[str, Any]:
 
 def from_columns(
     header: Mapping[str, Any], columns: Mapping[str, np.ndarray], settings: Any
-) -> Attribution:
-    """Returns the attribution of some rows of a store."""
-    tensors = by_name(header, columns, "inputs")
-    inputs = [
-        Place(source["name"], array, array, source["channels"])
-        for source in header["sources"]
-        if (array := tensors.get(source["name"])) is not None
-    ]
-    tensors |= by_name(header, columns, "activation")
+) -> dict[str, Any]:
+    """Returns the arguments of the attribution of some rows."""
+    inputs = by_name(header, columns, "inputs")
     values = by_name(header, columns, "values")
-    places = []
-    for tensor in header["places"]:
-        name = tensor["name"]
-        # The shape says which axes there are; the numbers are not known.
-        nan = np.array(np.nan, values[name].dtype)
-        unknown = np.broadcast_to(nan, (len(columns["score"]), *tensor["shape"]))
-        activation = tensors.get(name, unknown)
-        places.append(Place(name, values[name], activation, tensor["channels"]))
-    return Attribution(
-        tuple(places),
-        tuple(inputs),
-        header["method"],
-        header["target"],
-        columns["score"],
-        layer=header["layer"],
-        delta=columns.get("delta"),
-        baseline_score=columns.get("baseline_score"),
-        settings=settings,
-    )
+    known = inputs | by_name(header, columns, "activation")
+
+    def place(tensor: Mapping[str, Any], array: np.ndarray) -> Place:
+        activation = known.get(tensor["name"])
+        if activation is None:
+            # The shape says which axes there are; the numbers are not known.
+            nan = np.array(np.nan, array.dtype)
+            activation = np.broadcast_to(nan, (len(array), *tensor["shape"]))
+        return Place(tensor["name"], array, activation, tensor["channels"])
+
+    sources = [source for source in header["sources"] if source["name"] in inputs]
+    return {
+        **{name: header[name] for name in ("method", "target", "layer")},
+        **{name: columns.get(name) for name in ("score", "delta", "baseline_score")},
+        "places": tuple(place(t, values[t["name"]]) for t in header["places"]),
+        "sources": tuple(place(t, inputs[t["name"]]) for t in sources),
+        "settings": settings,
+    }
 
 
 def by_name(
@@ -126,3 +120,14 @@ def by_name(
     names = [tensor["name"] for tensor in tensors]
     pairs = zip(names, column_names(part, names), strict=True)
     return {name: columns[column] for name, column in pairs if column in columns}
+
+
+def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings as JSON has them."""
+
+    def plain(value: Any) -> Any:
+        value = value.item() if isinstance(value, np.generic) else value
+        known = isinstance(value, bool | int | float | str | type(None))
+        return value if known else str(value)
+
+    return {name: plain(value) for name, value in settings.items()}

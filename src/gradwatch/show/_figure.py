@@ -150,6 +150,14 @@ def colour_scale(image: ScalarMappable, ax: Axes, label: str) -> Axis:
     return axis
 
 
+def inches(ax: Axes) -> tuple[float, float]:
+    """Returns the width and height of axes on paper, before any layout."""
+    figure = ax.get_figure(root=True)
+    box = ax.get_position()
+    width, height = figure.get_size_inches() if figure else (8.0, 6.0)
+    return width * box.width, height * box.height
+
+
 def note(
     ax: Axes,
     text: str,

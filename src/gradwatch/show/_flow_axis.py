@@ -11,7 +11,7 @@ from matplotlib.ticker import NullLocator
 from matplotlib.transforms import Transform, blended_transform_factory, offset_copy
 
 from . import palette
-from ._figure import Style, log_limits, log_ticks, note, set_ticks
+from ._figure import Style, inches, log_limits, log_ticks, note, set_ticks
 from ._fold import fold
 from ._marks import Block, Mark, blocks_of, spaced, without_common_start
 
@@ -48,7 +48,7 @@ class FlowAxis:
         self.theme = theme
         self.marks = marks
         self.kinds = kinds
-        width, height = _inches(ax)
+        width, height = inches(ax)
         self.named = len(marks) <= min(MOST_NAMED, height / 0.13)
         self.dots = min(1.0, (height if self.named else width) / (0.14 * len(marks)))
         self._labels = max(2, int(width / 0.22))
@@ -171,10 +171,3 @@ class FlowAxis:
         at, units = self.xy(end, FLOAT16_VANISHES), self.xy("axes fraction", "data")
         style: Style = {"color": self.theme.muted, "fontsize": 7.5, "ha": side}
         note(self.ax, "zero in float16", at, shift, units, **style)
-
-
-def _inches(ax: Axes) -> tuple[float, float]:
-    figure = ax.get_figure(root=True)
-    box = ax.get_position()
-    width, height = figure.get_size_inches() if figure else (8.0, 6.0)
-    return width * box.width, height * box.height

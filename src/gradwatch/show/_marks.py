@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -111,14 +112,10 @@ def without_common_start(names: Sequence[str]) -> tuple[str, list[str]]:
     >>> without_common_start(["net/a/b", "net/c"])
     ('net/', ['a/b', 'c'])
     """
-    split = [name.split("/") for name in names]
-    depth = 0
-    while all(len(parts) > depth + 1 for parts in split) and (
-        len({parts[depth] for parts in split}) == 1
-    ):
-        depth += 1
-    start = "".join(f"{part}/" for part in split[0][:depth])
-    return start, ["/".join(parts[depth:]) for parts in split]
+    levels = zip(*(name.split("/")[:-1] for name in names), strict=False)
+    shared = itertools.takewhile(lambda level: len(set(level)) == 1, levels)
+    start = "".join(f"{level[0]}/" for level in shared)
+    return start, [name.removeprefix(start) for name in names]
 
 
 def _mark(row: Row, position: float) -> Mark:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,23 @@ MOST_NAMED = 60
 GAMMA = 2.2  # equal parts of a ramp look equal in linear light
 
 
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Everything around the axes of a picture, and its colours.
+
+    Attributes:
+        title: The title.
+        below: The line below it.
+        findings: The badges, and the number of findings left out.
+        theme: The colours.
+    """
+
+    title: str
+    below: str
+    findings: Findings
+    theme: Theme
+
+
 def nonfinite_signs(theme: Theme) -> tuple[tuple[int, str, str, str], ...]:
     """Returns the flag, the marker, the colour and the label of each kind."""
     return (
@@ -47,30 +65,16 @@ def ramp(theme: Theme) -> Colormap:
 
 
 @contextmanager
-def run_figure(
-    height: float, texts: tuple[str, str], findings: Findings, theme: Theme
-) -> Iterator[tuple[Figure, Axes, list[Any]]]:
-    """Yields a figure, its axes, and the entries of its legend, to be filled.
-
-    Args:
-        height: The height in inches.
-        texts: The title, and the line below it.
-        findings: The badges, and the number of findings left out.
-        theme: The colours.
-    """
-    with new_figure(WIDTH, height, theme) as figure:
+def run_figure(height: float, frame: Frame) -> Iterator[tuple[Figure, Axes, list[Any]]]:
+    """Yields a figure, its axes, and the entries of its legend, to be filled."""
+    with new_figure(WIDTH, height, frame.theme) as figure:
         ax, handles = figure.add_subplot(), list[Any]()
         yield figure, ax, handles
-        _draw_badges(ax, findings[0], theme)
-        _head(ax, *texts, theme)
-        _legend(figure, handles, *findings)
-
-
-def _head(ax: Axes, title: str, below: str, theme: Theme) -> None:
-    """Writes the title, and below it in small letters what is drawn."""
-    text = printable(title)
-    ax.set_title(text, loc="left", fontweight="bold", pad=34, parse_math=False)
-    note(ax, printable(below), (0, 1), (0, 23), color=theme.muted, fontsize=8.5)
+        _draw_badges(ax, frame.findings[0], frame.theme)
+        text, below = printable(frame.title), printable(frame.below)
+        ax.set_title(text, loc="left", fontweight="bold", pad=34, parse_math=False)
+        note(ax, below, (0, 1), (0, 23), color=frame.theme.muted, fontsize=8.5)
+        _legend(figure, handles, *frame.findings)
 
 
 def steps_axis(ax: Axes, first: float, last: float) -> None:

@@ -17,7 +17,7 @@ from .. import palette
 from .._figure import PERCENT, Style, colour_scale
 from ..charts import NONFINITE, Heat
 from ..palette import Theme
-from ._axes import patch, ramp, run_figure, steps_axis
+from ._axes import Frame, patch, ramp, run_figure, steps_axis
 from ._lines import draw_signs
 
 MOST = 320  # histograms in a picture
@@ -36,8 +36,10 @@ def draw_histogram(series: Series, title: str, theme: Theme) -> Figure:
     total = counts.sum(axis=1) / np.maximum(1 - zeros, 1e-12)
     shares = counts / np.maximum(total, 1)[:, None]
     low, high = _octaves(counts)
-    texts = title, _below(series, len(steps))
-    with run_figure(4.8, texts, ((), 0), theme) as (figure, ax, handles):
+    part = f", {MOST:,} of the {count:,} recorded" if count > MOST else ""
+    place = "How the elements of the unscaled gradient before clipping lie along the"
+    frame = Frame(title, f"{place} number line{part}.", ((), 0), theme)
+    with run_figure(4.8, frame) as (figure, ax, handles):
         edges = _edges(steps)
         norm = PowerNorm(0.6, 0.0, float(shares.max()) or 1.0)
         style: Style = {"norm": norm, "cmap": ramp(theme), "linewidth": 0}
@@ -63,15 +65,6 @@ def draw_histogram(series: Series, title: str, theme: Theme) -> Figure:
     return figure
 
 
-def _below(series: Series, shown: int) -> str:
-    recorded = len(series.histogram_steps)
-    part = f", {shown:,} of the {recorded:,} recorded" if shown < recorded else ""
-    return (
-        "How the elements of the unscaled gradient before clipping lie along the "
-        f"number line{part}."
-    )
-
-
 def _octaves(counts: NDArray[np.float64]) -> tuple[int, int]:
     """Returns the first and the last octave that are drawn, counted from `LOWEST`.
 
@@ -94,12 +87,9 @@ def _octaves(counts: NDArray[np.float64]) -> tuple[int, int]:
 
 def _edges(steps: NDArray[np.int64]) -> NDArray[np.float64]:
     """Returns where the column of each step begins and ends: half way to the next."""
-    if len(steps) == 1:
-        return np.array([steps[0] - 0.5, steps[0] + 0.5])
-    middle = (steps[1:] + steps[:-1]) / 2
-    first = steps[0] - (middle[0] - steps[0])
-    last = steps[-1] + (steps[-1] - middle[-1])
-    return np.concatenate([[first], middle, [last]])
+    gaps = np.diff(steps) if len(steps) > 1 else np.ones(1)
+    padded = np.array([steps[0] - gaps[0], *steps, steps[-1] + gaps[-1]], np.float64)
+    return (padded[1:] + padded[:-1]) / 2
 
 
 def _value_axis(ax: Axes, low: int, count: int) -> None:

@@ -90,11 +90,16 @@ def grid_of_rows(
             records.append([cells[heading] for heading in headings])
         title_of = HEADINGS.get(kind, form.printable(kind))
         sections.append((f"{title_of} ({len(members)})", records))
+    reasons: dict[str, list[str]] = {}  # each once, with the names it holds for
+    for row in rows:
+        if row.missing is not None:
+            names = reasons.setdefault(form.printable(row.missing), [])
+            names.append(form.printable(row.name))
     return Grid(
         form.printable(title),
         [(h, "left" if h in ("name", "shape") else "right") for h in headings],
         sections,
-        _notes(rows),
+        list(reasons.items()),
         [form.printable(line) for line in footer],
     )
 
@@ -125,16 +130,6 @@ def norm_bars(rows: Sequence[Row]) -> list[float | None]:
         log if log is None else 0.05 + 0.95 * (log - bottom) / (top - bottom)
         for log in logs
     ]
-
-
-def _notes(rows: Iterable[Row]) -> list[tuple[str, list[str]]]:
-    """Returns each reason once, with the names it holds for."""
-    reasons: dict[str, list[str]] = {}
-    for row in rows:
-        if row.missing is not None:
-            names = reasons.setdefault(form.printable(row.missing), [])
-            names.append(form.printable(row.name))
-    return list(reasons.items())
 
 
 def _cells(row: Row, digits: int, bar: float | None) -> Iterator[Cell]:

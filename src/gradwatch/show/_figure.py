@@ -24,34 +24,10 @@ from matplotlib.ticker import (
 )
 
 from . import palette
+from .static import FIGURE
 
 PERCENT = FuncFormatter(lambda share, _: f"{share:.0%}")
 Style = dict[str, Any]
-
-_STYLE: dict[str, Any] = {
-    "axes.edgecolor": palette.FAINT,
-    "axes.axisbelow": True,
-    "font.size": 9.0,
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-    "legend.columnspacing": 1.4,
-    "legend.handletextpad": 0.2,
-    "figure.constrained_layout.w_pad": 0.1,
-    "figure.constrained_layout.h_pad": 0.1,
-}
-
-
-def _colours(theme: palette.Theme) -> dict[str, Any]:
-    return {
-        "figure.facecolor": theme.paper,
-        "axes.facecolor": theme.paper,
-        "text.color": theme.ink,
-        "axes.labelcolor": theme.ink,
-        "xtick.color": theme.muted,
-        "ytick.color": theme.muted,
-        "xtick.labelcolor": theme.ink,
-        "ytick.labelcolor": theme.ink,
-    }
 
 
 class ShownFigure(Figure):
@@ -73,7 +49,14 @@ def new_figure(
     width: float, height: float, theme: palette.Theme = palette.THEMES["light"]
 ) -> Iterator[Figure]:
     """Yields a figure to draw on in our style, independent of the style set outside."""
-    with context(["default", _STYLE, _colours(theme)]):
+    inks = ("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor")
+    colours = {
+        "axes.edgecolor": palette.FAINT,
+        **dict.fromkeys(("figure.facecolor", "axes.facecolor"), theme.paper),
+        **dict.fromkeys(inks, theme.ink),
+        **dict.fromkeys(("xtick.color", "ytick.color"), theme.muted),
+    }
+    with context(["default", FIGURE, colours]):
         figure = ShownFigure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
         yield figure

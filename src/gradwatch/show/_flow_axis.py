@@ -80,7 +80,12 @@ class FlowAxis:
 
     def finish(self, title: str) -> None:
         """Sets scales, limits, ticks, labels and the title."""
-        ax, (low, high) = self.ax, self._limits()
+        ax, marks = self.ax, self.marks
+        values = [v for m in marks for v in (m.typical, m.largest)]
+        # Room for the marks at the edges.
+        edge = any(m.state in ("zero", "missing", "empty") for m in marks)
+        rooms = [0.13 if m else 0.06 for m in (edge, any(m.alarm for m in marks))]
+        low, high = log_limits(values, 2, *rooms)
         # The limits below are final, and trying others on the way may overflow.
         ax.set_autoscale_on(False)
         value: Axis = ax.xaxis if self.named else ax.yaxis
@@ -102,15 +107,13 @@ class FlowAxis:
         ax.spines[["top", "right"]].set_visible(False)
         ax.set_title(title, loc="left", fontweight="bold", pad=9, parse_math=False)
         self._show_float16()
-        if len(self.kinds) > 1:
-            self._show_kinds()
-
-    def _limits(self) -> tuple[float, float]:
-        """Returns the ends of the value axis, with room for the marks at its edges."""
-        values = [v for m in self.marks for v in (m.typical, m.largest)]
-        edge = any(m.state in ("zero", "missing", "empty") for m in self.marks)
-        alarm = any(m.alarm for m in self.marks)
-        return log_limits(values, 2, 0.13 if edge else 0.06, 0.13 if alarm else 0.06)
+        before, end, shift = (0.9, 0, (4, -3)) if self.named else (0, 1, (-3, -10))
+        units = self.xy("data", "axes fraction")
+        for kind in (
+            self.kinds if len(self.kinds) > 1 else ()
+        ):  # each headed by its name
+            at = self.xy(kind.first - before, end)
+            note(ax, kind.label, at, shift, units, fontweight="bold")
 
     def _name_each(self) -> None:
         names = fold((mark.name for mark in self.marks), 46)
@@ -130,11 +133,7 @@ class FlowAxis:
         """Names blocks of layers, the largest first, as far as there is room."""
         labels: list[Block] = []
         for kind in self.kinds:
-            inside = [
-                (m.position, m.name)
-                for m in self.marks
-                if kind.first <= m.position <= kind.last
-            ]
+            inside = [(m.position, m.name) for m in self.marks if m.position in kind]
             blocks = blocks_of(inside)
             for block in blocks[1::2]:
                 ends = block.first - 0.5, block.last + 0.5
@@ -152,14 +151,6 @@ class FlowAxis:
         )
         if start:
             self.ax.set_xlabel(f"{start}…, by {DEPTH}", parse_math=False)
-
-    def _show_kinds(self) -> None:
-        """Heads each kind with its name."""
-        before, end, shift = (0.9, 0, (4, -3)) if self.named else (0, 1, (-3, -10))
-        units = self.xy("data", "axes fraction")
-        for kind in self.kinds:
-            at = self.xy(kind.first - before, end)
-            note(self.ax, kind.label, at, shift, units, fontweight="bold")
 
     def _show_float16(self) -> None:
         """Marks where float16 rounds to zero, when a typical value lies below."""

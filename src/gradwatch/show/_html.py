@@ -82,10 +82,9 @@ def table_head(columns: Iterable[tuple[str, str]]) -> str:
 
 
 def _cell(cell: Cell, align: str) -> str:
-    words = escape(cell.text)
+    words, bar = escape(cell.text), ""
     if cell.tone == "alarm":  # seen also where style sheets are stripped
         words = f"<strong>{words}</strong>"
-    bar = ""
     if cell.bar is not None:
         bar = f'<span class="bar" style="width:{4 * cell.bar:.2f}em"></span>'
         align += " barred"

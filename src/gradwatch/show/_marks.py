@@ -53,6 +53,9 @@ class Block:
     first: float
     last: float
 
+    def __contains__(self, position: float) -> bool:
+        return self.first <= position <= self.last
+
 
 def marks_of(rows: Sequence[Row]) -> tuple[list[Mark], list[Block]]:
     """Returns the marks in depth order, kind after kind, and where each kind lies."""
@@ -119,13 +122,16 @@ def without_common_start(names: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def _mark(row: Row, position: float) -> Mark:
+    """Returns the mark of a row; in attention a bias has two axes."""
     state, typical, largest = _state(row), math.nan, math.nan
     if state == "value" and row.mean_abs is not None:
         typical = row.mean_abs
         if row.min is not None and row.max is not None:
             largest = max(abs(row.min), abs(row.max))
+    is_vector = len(row.shape) <= 1 or row.name.endswith(_VECTORS)
+    group = "vector" if row.kind == "weight" and is_vector else row.kind
     name, alarm = printable(row.name), bool(row.nonfinite)
-    return Mark(position, name, _group(row), state, typical, largest, alarm)
+    return Mark(position, name, group, state, typical, largest, alarm)
 
 
 def _state(row: Row) -> State:
@@ -136,11 +142,3 @@ def _state(row: Row) -> State:
     if math.isnan(row.mean_abs):
         return "nonfinite"
     return "value" if row.mean_abs > 0 else "zero"
-
-
-def _group(row: Row) -> str:
-    """Returns the group of markers of a row; in attention a bias has two axes."""
-    if row.kind != "weight":
-        return row.kind
-    last = row.name.rsplit("/", 1)[-1]
-    return "vector" if len(row.shape) <= 1 or last.endswith(_VECTORS) else "weight"

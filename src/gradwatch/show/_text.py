@@ -129,9 +129,12 @@ def _is_number(word: str) -> bool:
 
 def printed(renderable: RenderableType, width: int | None = None) -> str:
     """Returns what rich would print, as plain text."""
+    # `sys.stdout` is None under pythonw, and need not have `isatty` when replaced.
+    terminal = getattr(sys.stdout, "isatty", lambda: False)()
+    shown = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns
     console = Console(
         file=io.StringIO(),
-        width=max(NARROWEST, _terminal_width() if width is None else width),
+        width=max(NARROWEST, width or (shown if terminal else DEFAULT_WIDTH)),
         color_system=None,
         force_terminal=False,
         force_jupyter=False,
@@ -143,14 +146,6 @@ def printed(renderable: RenderableType, width: int | None = None) -> str:
         console.print(renderable)
     lines = capture.get().split("\n")
     return _showable("\n".join(line.rstrip() for line in lines).strip("\n"))
-
-
-def _terminal_width() -> int:
-    # `sys.stdout` is None under pythonw, and need not have `isatty` when replaced.
-    isatty = getattr(sys.stdout, "isatty", None)
-    if isatty is None or not isatty():
-        return DEFAULT_WIDTH
-    return shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns
 
 
 def _showable(text: str) -> str:

@@ -49,18 +49,16 @@ class Provided:
                 step = int(datum.step)
                 decoded = steps.setdefault(step, Decoded(step))
                 decoded.take(tag, meta, datum.numpy)
-        self._fill([decoded for _, decoded in sorted(steps.items())])
-        return True
-
-    def _fill(self, steps: list[Decoded]) -> None:
-        for decoded in steps:
+        ordered = [decoded for _, decoded in sorted(steps.items())]
+        for decoded in ordered:
             if (record := decoded.record) is not None:
                 self.store.append(record, decoded.counts)
-        for decoded in steps:
+        for decoded in ordered:
             for finding in decoded.findings:
                 self.store.add_finding(decoded.step, finding)
             for key, facts in decoded.notes.items():
                 self.store.note(key, facts)
+        return True
 
     def _ask(self, question: str, tags: Any, **more: Any) -> dict[str, Any]:
         """Returns the answer of the data provider by tag."""

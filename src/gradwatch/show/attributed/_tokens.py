@@ -139,8 +139,5 @@ def _lines(words: Sequence[Word]) -> int:
 
 def _ink_on(ground: np.ndarray) -> str:
     """Returns black or white, whichever can be read: by the luminance W3C defines."""
-    linear = [
-        (c / 12.92 if c <= 0.04 else ((c + 0.055) / 1.055) ** 2.4) for c in ground
-    ]
-    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return "#000000" if luminance > 0.18 else "#FFFFFF"
+    linear = np.where(ground <= 0.04, ground / 12.92, ((ground + 0.055) / 1.055) ** 2.4)
+    return "#000000" if linear @ (0.2126, 0.7152, 0.0722) > 0.18 else "#FFFFFF"

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from .._figure import PERCENT, bare, new_figure
+from .._figure import PERCENT, Style, bare, new_figure
 from .._plot import theme_named
 from ..palette import Theme, ThemeName
 
@@ -113,17 +113,12 @@ def plot_randomisation(
         all_axes = figure.subplots(1, len(measures), sharey=True, squeeze=False)[0]
         for ax, measure in zip(all_axes, measures, strict=True):
             _draw_measure(ax, measure, lines, layers, order, colours)
-        handles, names = all_axes[0].get_legend_handles_labels()
-        figure.legend(
-            handles, names, loc="outside lower center", ncols=4, handletextpad=0.6
-        )
+        entries = all_axes[0].get_legend_handles_labels()
+        where: Style = {"loc": "outside lower center", "ncols": 4}
+        figure.legend(*entries, **where, handletextpad=0.6)
         how = "each alone" if order == "independent" else "from the output down"
-        figure.suptitle(
-            f"{target}: likeness to the trained explanation, layers random {how}",
-            x=0.01,
-            ha="left",
-            fontsize=10,
-        )
+        title = f"{target}: likeness to the trained explanation, layers random {how}"
+        figure.suptitle(title, x=0.01, ha="left", fontsize=10)
     return figure
 
 
@@ -142,16 +137,14 @@ def _draw_measure(
             continue
         # A constant explanation has no rank correlation, hence NaN.
         whole: Any = np.ma.masked_invalid([np.ones(values.shape[1]), *values])
+        low, high = whole.min(axis=1).filled(np.nan), whole.max(axis=1).filled(np.nan)
         mean = whole.mean(axis=1).filled(np.nan)
         style = _style(number, theme)
         if order == "independent":
             style["linestyle"] = "none"
         elif values.shape[1] > 1:
-            low = whole.min(axis=1).filled(np.nan)
-            high = whole.max(axis=1).filled(np.nan)
-            ax.fill_between(
-                positions, low, high, color=style["color"], alpha=0.1, linewidth=0
-            )
+            faint = {"color": style["color"], "alpha": 0.1, "linewidth": 0}
+            ax.fill_between(positions, low, high, **faint)
         ax.plot(positions, mean, **style, label=method, linewidth=2, markersize=5)
     ax.axhline(0, color=theme.muted, linewidth=0.8, alpha=0.6)
     ax.set_xticks(positions, ["trained", *layers], rotation=45, ha="right")

@@ -101,8 +101,9 @@ def details(
     where = ", ".join(code(name) for name in finding.addresses[:most])
     more = len(finding.addresses) - most
     where += f" and {more} more" if more > 0 else ""
+    seen = ", ".join(f"{key} {_short(n)}" for key, n in finding.evidence.items())
     texts = (
-        ("Evidence", _seen(finding)),
+        ("Evidence", seen),
         ("Healthy", finding.healthy),
         ("It is not", "; ".join(finding.excluded)),
         ("Try first", finding.try_first),
@@ -119,11 +120,6 @@ def _marked(text: str, words: Callable[[str], str], code: Callable[[str], str]) 
     return "".join((code if i % 2 else words)(part) for i, part in enumerate(parts))
 
 
-def _seen(finding: Finding) -> str:
-    """Returns the numbers that show a finding, in words."""
-    return ", ".join(f"{key} {_short(n)}" for key, n in finding.evidence.items())
-
-
 def _short(value: float | str) -> str:
     if isinstance(value, str):
         return value
@@ -137,12 +133,14 @@ def _trained(run: Run) -> dict[str, str]:
     keras = f", Keras {facts['keras']}" if "keras" in facts else ""
     activations = len(run.store.names("activation"))
     more = f", {activations:,} activations" if activations else ""
+    store, steps = run.store, counted(len(run.steps), "step")
+    span = f", {store.first:,} to {store.last:,}" if len(store) else ""
     trained = {
         "model": str(facts.get("model", "—")),
         "parameters": f"{parameters:,}" if parameters else "—",
         "optimizer": ", ".join(facts.get("optimizers", ())) or "—",
         "backend": f"{facts.get('backend', '—')}{keras}",
-        "recorded": _recorded(run),
+        "recorded": steps + (f", number {store.first:,}" if len(store) == 1 else span),
         "watched": f"{len(run.names):,} weights{more}",
     }
     if run.clipping_rate is not None:
@@ -151,13 +149,6 @@ def _trained(run: Run) -> dict[str, str]:
     if lost:
         trained["not written"] = f"{lost:,} records: the disk failed"
     return trained
-
-
-def _recorded(run: Run) -> str:
-    store, steps = run.store, counted(len(run.steps), "step")
-    if len(store) == 1:
-        return f"{steps}, number {store.first:,}"
-    return f"{steps}, {store.first:,} to {store.last:,}" if len(store) else steps
 
 
 def _cost(overhead: dict[str, Any] | None) -> str:

@@ -38,7 +38,13 @@ def embedded(runs: Sequence[ReportData]) -> str:
     """Returns the numbers of these runs as text for a page."""
     arrays: Arrays = {}
     facts, spans = [], []
-    rows = sum(_rows(data.run) for data in runs)
+    # Counts of what is not finite cost nothing: they are zero, or there are few.
+    rows = sum(
+        len(data.run.store.names(kind))
+        for data in runs
+        for kind, quantity in _shown(data.run)
+        if quantity.name != "nonfinite"
+    )
     count = max(24, _CELLS // max(1, rows))
     for index, data in enumerate(runs):
         run = data.run
@@ -72,18 +78,6 @@ def _shown(run: Run) -> list[tuple[str, Quantity]]:
         for quantity in QUANTITIES.values()
         if kind in quantity.kinds
     ]
-
-
-def _rows(run: Run) -> int:
-    """Returns the number of rows that all heat maps have together.
-
-    Counts of what is not finite cost nothing: they are zero, or there are few.
-    """
-    return sum(
-        len(run.store.names(kind))
-        for kind, quantity in _shown(run)
-        if quantity.name != "nonfinite"
-    )
 
 
 def _heats(start: str, run: Run, count: int, arrays: Arrays) -> dict[str, float]:

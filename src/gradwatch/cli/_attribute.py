@@ -131,14 +131,11 @@ def command(  # noqa: PLR0913 - a method's arguments, and where its result goes
 
 
 def _plain(attribution: Any) -> dict[str, Any]:
+    words, numbers = ("method", "target", "layer"), ("score", "baseline_score", "delta")
     return {
-        "method": attribution.method,
-        "target": attribution.target,
-        "layer": attribution.layer,
+        **{name: getattr(attribution, name) for name in words},
         "settings": {name: _simple(v) for name, v in attribution.settings.items()},
-        "score": _listed(attribution.score),
-        "baseline_score": _listed(attribution.baseline_score),
-        "delta": _listed(attribution.delta),
+        **{name: _listed(getattr(attribution, name)) for name in numbers},
         "values": {place.name: _listed(place.values) for place in attribution.places},
     }
 
@@ -167,9 +164,7 @@ def _table(attribution: Any) -> str:
             record = [
                 str(example),
                 place.name,
-                number(float(attribution.score[example])),
-                number(float(values.sum())),
-                number(float(values[at])),
+                *map(number, (attribution.score[example], values.sum(), values[at])),
                 ", ".join(str(int(i)) for i in at) or "—",
             ]
             if attribution.delta is not None:
@@ -179,11 +174,11 @@ def _table(attribution: Any) -> str:
     title = f"{attribution.method} of {attribution.target}, attributed to {where}"
     more = len(attribution) - _SHOWN
     footer = [f"and {counted(more, 'more example')}: -o keeps all."] if more > 0 else []
-    if attribution.settings:
-        settings = {name: _simple(v) for name, v in attribution.settings.items()}
-        words = [
-            f"{name} {number(v, 3) if isinstance(v, float) else v}"
-            for name, v in settings.items()
-        ]
-        footer.append(f"With {', '.join(words)}.")
+    words = []
+    for name, value in attribution.settings.items():
+        value = _simple(value)
+        words.append(
+            f"{name} {number(value, 3) if isinstance(value, float) else value}"
+        )
+    footer += [f"With {', '.join(words)}."] if words else []
     return plain_table(columns, records, title=title, footer=footer)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import zipfile
 from collections.abc import Mapping
@@ -125,28 +124,25 @@ def _inputs(path: str, own: Mapping[str, np.ndarray], model: Any) -> Any:
             f"{quoted(own) or 'none of them'}. Make it with "
             f"`numpy.savez('batch.npz', {', '.join(f'{name}=…' for name in takes)})`."
         )
-    for name, shape in takes.items():
-        _require_shape(path, "x" if alone else name, own[name], shape)
-    return keras.tree.map_structure(lambda tensor: own[tensor.name], expected)
-
-
-def _require_shape(
-    path: str, name: str, array: np.ndarray, takes: tuple[int | None, ...]
-) -> None:
-    inner = takes[1:]
-    pairs = itertools.zip_longest(inner, array.shape[1:], fillvalue=-1)
-    if len(array) and all(want in (None, size) for want, size in pairs):
-        return
-    wanted = ", ".join(["batch", *("any" if n is None else str(n) for n in inner)])
-    if array.shape == inner:
-        out = f"The batch axis is missing: save `{name}[None]`."
-    elif not len(array):
-        out = "Save at least one example."
-    elif array.size and (*array.shape[1:], 1) == inner:
-        out = f"The last axis is missing: save `{name}[..., None]`."
-    else:
+    for name, (_, *inner) in takes.items():
+        array, shown = own[name], "x" if alone else name
+        empty, pairs = (
+            array.shape[:1] == (0,),
+            zip(inner, array.shape[1:], strict=False),
+        )
+        fits = array.ndim == 1 + len(inner) and not empty
+        if fits and all(want in (None, size) for want, size in pairs):
+            continue
+        wanted = ", ".join(["batch", *("any" if n is None else str(n) for n in inner)])
         out = "Reshape or resize it as for `model.predict`."
-    raise GradwatchError(
-        f"`--data` must fit the model, which takes ({wanted}). Received: {name!r} of "
-        f"shape {array.shape} in {path!r}. {out}"
-    )
+        if array.shape == tuple(inner):
+            out = f"The batch axis is missing: save `{shown}[None]`."
+        elif empty:
+            out = "Save at least one example."
+        elif array.size and [*array.shape[1:], 1] == inner:
+            out = f"The last axis is missing: save `{shown}[..., None]`."
+        raise GradwatchError(
+            f"`--data` must fit the model, which takes ({wanted}). Received: {shown!r} "
+            f"of shape {array.shape} in {path!r}. {out}"
+        )
+    return keras.tree.map_structure(lambda tensor: own[tensor.name], expected)

@@ -66,7 +66,6 @@ class Grid:
 
 def grid_of_rows(
     rows: Sequence[Row],
-    *,
     title: str,
     footer: Sequence[str] = (),
     digits: int = 4,
@@ -142,8 +141,7 @@ def _cells(row: Row, digits: int, bar: float | None) -> Iterator[Cell]:
     for name in _NUMBERS:
         value = getattr(row, name)
         odd = value is not None and not math.isfinite(value)
-        text = form.number(value, digits)
-        length = bar if name == "norm" else None
+        text, length = form.number(value, digits), bar if name == "norm" else None
         yield _cell(value, text, "alarm" if odd else "plain", length)
     many = row.zeros is not None and row.zeros >= MOSTLY_ZERO
     yield _cell(row.zeros, form.percent(row.zeros), "warn" if many else "plain")

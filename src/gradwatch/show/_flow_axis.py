@@ -98,11 +98,11 @@ class FlowAxis:
             ax.set(xlim=(-1, self._last + 1), xlabel=DEPTH)
             self._name_blocks()
         ax.tick_params("y" if self.named else "x", length=0)
-        if not any(mark.state == "value" for mark in self.marks):
+        if any(mark.state == "value" for mark in marks):
+            log_ticks(value, low, high)
+        else:
             set_ticks(value, NullLocator())  # any scale would be made up
             value.set_label_text(NO_VALUES)
-        else:
-            log_ticks(value, low, high)
         value.grid(True, color=palette.FAINT, linewidth=0.6)
         ax.spines[["top", "right"]].set_visible(False)
         ax.set_title(title, loc="left", fontweight="bold", pad=9, parse_math=False)

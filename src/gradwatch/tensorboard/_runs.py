@@ -114,18 +114,15 @@ class Runs:
         key = (experiment, name)
         with self._lock:
             if key not in self._open:
-                self._open[key] = ServedRun(Run(self._source(ctx, experiment, name)))
+                path = os.path.join(self._logdir, name) if self._logdir else ""
+                if self._multiplexer is not None:
+                    path = self._multiplexer.RunPaths().get(name) or ""
+                source: Reader | Provided
+                source = Provided(self._provider, ctx, experiment, name)
+                if path and "://" not in path and Path(path).is_dir():
+                    source = Reader(path)
+                self._open[key] = ServedRun(Run(source))
             self._open.move_to_end(key)
             while len(self._open) > _KEPT:
                 self._open.popitem(last=False)
             return self._open[key]
-
-    def _source(self, ctx: Any, experiment: str, name: str) -> Reader | Provided:
-        path = None
-        if self._multiplexer is not None:
-            path = self._multiplexer.RunPaths().get(name)
-        elif self._logdir:
-            path = os.path.join(self._logdir, name)
-        if path is not None and "://" not in path and Path(path).is_dir():
-            return Reader(path)
-        return Provided(self._provider, ctx, experiment, name)

@@ -58,14 +58,16 @@ def _images(panels: Sequence[Panel]) -> Iterator[str]:
         yield f"<td>{_picture(plain, f'The input of {caption}')}</td>"
         for panel in panels:
             values = panel.values[row]
-            limit, words = limit_of(values), silent(values)
-            sizes = np.where(np.isfinite(values), np.abs(values), -1.0)
-            y, x = np.unravel_index(int(sizes.argmax()), sizes.shape)
-            most = f"strongest at row {y}, column {x}, {number(values[y, x])}"
-            text = f"The attribution of {caption} by {panel.heading}: {words or most}"
+            limit, note = limit_of(values), silent(values)
+            words = note
+            if not note:
+                note = _ends(limit, panel) if limit else ""
+                sizes = np.where(np.isfinite(values), np.abs(values), -1.0)
+                y, x = np.unravel_index(int(sizes.argmax()), sizes.shape)
+                words = f"strongest at row {y}, column {x}, {number(values[y, x])}"
+            text = f"The attribution of {caption} by {panel.heading}: {words}"
             image = _picture(heated(whole, values, panel, _LIGHT), text)
-            said = notes(values, words or (_ends(limit, panel) if limit else ""), "div")
-            yield f"<td>{image}{''.join(said)}</td>"
+            yield f"<td>{image}{''.join(notes(values, note, 'div'))}</td>"
         yield "</tr>"
     yield "</tbody></table>"
 

@@ -72,7 +72,11 @@ def token_panel(panels: list[Panel], theme: Theme) -> Drawing:
         [word for word in laid_out(words) if word.line < LONGEST]
         for words in panel.labels
     ]
-    notes = [_notes(*pair) for pair in zip(panel.values, texts, strict=True)]
+    notes = []
+    for values, text in zip(panel.values, texts, strict=True):
+        hidden = left_out(values, {word.index for word in text})
+        said = filter(None, (broken(values), silent(values), hidden))
+        notes.append("; ".join(said))
     # The line at which each example begins, below its caption; and where all end.
     heights = [
         1.4 + _lines(text) + (0.8 if note else 0)
@@ -125,12 +129,6 @@ def _write(ax: Axes, words: Sequence[Word], top: float, grounds: np.ndarray) -> 
             color=_ink_on(ground),
             parse_math=False,
         )
-
-
-def _notes(values: np.ndarray, words: Sequence[Word]) -> str:
-    shown = {word.index for word in words}
-    notes = (broken(values), silent(values), left_out(values, shown))
-    return "; ".join(note for note in notes if note)
 
 
 def _lines(words: Sequence[Word]) -> int:

@@ -66,12 +66,8 @@ class Difference:
     @property
     def same(self) -> bool:
         """True if nothing differs."""
-        return not (
-            self.facts
-            or any(self.only)
-            or any(self.findings)
-            or any(layer.apart is not None for layer in self.layers)
-        )
+        apart = [layer for layer in self.layers if layer.apart is not None]
+        return not any((self.facts, *self.only, *self.findings, apart))
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the difference as plain values, as JSON has them."""

@@ -91,8 +91,9 @@ class Picture:
     ) -> RenderResult:
         """Yields the parts, in characters that the console can show."""
         height = options.height or console.size.height
+        one_line = options.update(no_wrap=True, overflow="ellipsis").reset_height()
         for part in self._parts(console, options.max_width, height):
-            for text, style, control in console.render(part, options.reset_height()):
+            for text, style, control in console.render(part, one_line):
                 yield Segment(showable(text, console.encoding), style, control)
 
     def _parts(
@@ -113,12 +114,12 @@ class Picture:
                 rest = [row for row in rows if row not in shown]
                 sick = sum(row.rank < WELL for row in rest)
                 detail = f"{sick:,} of them not well" if sick else "all well"
-                yield _cropped(Text(f"and {len(rest):,} more, {detail}", _DIM), width)
+                yield Text(f"and {len(rest):,} more, {detail}", _DIM)
         if findings:
             yield Text("")
         yield from findings
         if self.notice:
-            yield _cropped(Text(printable(self.notice), _BOLD), width)
+            yield Text(printable(self.notice), _BOLD)
 
     def _headline(self, width: int) -> Text:
         run, parts, end = self.run, [""], Text(*self._status())
@@ -132,7 +133,7 @@ class Picture:
         room = max(8, width - facts.cell_len - end.cell_len)
         shown = printable(str(run.directory))
         head = Text(fold([shown], room)[shown], _BOLD)
-        return _cropped(Text.assemble(head, facts, end), width)
+        return Text.assemble(head, facts, end)
 
     def _status(self) -> tuple[str, str]:
         """Returns the state of the training, and its style."""
@@ -160,18 +161,16 @@ def _global_norm(run: Run, width: int) -> Text:
         return Text("")
     column = run.totals.global_norm[-KEPT:, None]
     norms, kinds = column.data, kinds_of(column.data, ~np.ma.getmaskarray(column))
-    text = Text("global norm ")
-    text.append(number(column[-1].tolist()[0], 3), _kind_style(int(kinds[-1, 0])))
+    norm = number(column[-1].tolist()[0], 3)
+    text = Text.assemble("global norm ", (norm, _kind_style(int(kinds[-1, 0]))))
     last, rate = (run.totals.columns[n][-1:].tolist()[0] for n in _SHOWN)
     loss = Text("" if last is None else f"  loss {number(last, 3)}")
     if rate is not None and width >= 80:
         loss.append(f"  learning rate {number(rate, 3)}")
     room = min(_LONG_SPARK, width - text.cell_len - loss.cell_len - 1)
     if room >= _SPARK:
-        text.append(" ")
-        text.append_text(_sparks(run, norms, kinds, room)[0])
-    text.append_text(loss)
-    return _cropped(text, width)
+        text = Text.assemble(text, " ", *_sparks(run, norms, kinds, room))
+    return text.append_text(loss)
 
 
 def _table(run: Run, rows: Sequence[LiveRow], width: int) -> Table:
@@ -195,18 +194,17 @@ def _table(run: Run, rows: Sequence[LiveRow], width: int) -> Table:
         name = max(_NAME, room + GAP)
     folded = fold(names, name)
     # A row has no room to wrap: at worst two addresses look alike.
-    columns = {"layer": [Text(middle(folded[n], name)) for n in names], **columns}
-    sizes["layer"] = name
+    first = {"layer": [Text(middle(folded[n], name)) for n in names]}
+    sizes |= {"layer": name, "recent norm": curve}
     if curve >= _SPARK:
-        sizes["recent norm"] = curve
         kind = "weight" if rows[0].name in run.names else "activation"
         chosen = [run.store.names(kind).index(row.name) for row in rows]
         norms, kinds = (numbers[:, chosen] for numbers in history(run, kind))
-        recent = {"recent norm": _sparks(run, norms, kinds, curve)}
-        columns = {"layer": columns.pop("layer"), **recent, **columns}
+        first["recent norm"] = _sparks(run, norms, kinds, curve)
     table = bare_table(box.SIMPLE_HEAD)
+    columns = first | columns
     for head in columns:
-        left = head in ("layer", "recent norm", "state")
+        left = head in first or head == "state"
         side: Literal["left", "right"] = "left" if left else "right"
         table.add_column(head, width=sizes[head], justify=side, no_wrap=True)
     for line in zip(*columns.values(), strict=True):
@@ -224,39 +222,26 @@ def _sparks(run: Run, norms: Any, kinds: Any, cells: int) -> list[Text]:
     return [spark(level, mark) for level, mark in lines]
 
 
-def _findings(
-    run: Run, console: Console, width: int, height: int
-) -> list[RenderableType]:
+def _findings(run: Run, console: Console, width: int, height: int) -> list[Text]:
     """Returns the findings, the first ones first, in at most a third of the height."""
     many = len(run.findings)
     if not many:
         return []
     room = max(2, height // 3)
     each = 2 if 2 * many < room else 1
-    lines: list[RenderableType] = [Text(counted(many, "finding"), _BOLD)]
+    lines = [Text(counted(many, "finding"), _BOLD)]
     for index, finding in enumerate(run.findings):
         text = Text(f"▲ {finding_line(finding)}")
         text.stylize(f"bold {VERMILION}", 0, 2 + len(str(finding.get("symptom", ""))))
-        rows = _in_rows(text, console, width, each)
+        rows = list(text.wrap(console, width))
+        rows[each - 1 :] = (
+            [Text(" ").join(rows[each - 1 :])] if rows[each - 1 :] else []
+        )
         if len(lines) + len(rows) + (many - index > 1) > room:
             lines.append(Text(f"and {many - index:,} more", _DIM))
             break
         lines += rows
     return lines
-
-
-def _in_rows(text: Text, console: Console, width: int, most: int) -> list[Text]:
-    """Returns the text in at most `most` rows, the last of them cut off."""
-    rows = list(text.wrap(console, width))
-    if len(rows) > most:
-        rows[most - 1 :] = [_cropped(Text(" ").join(rows[most - 1 :]), width)]
-    return rows
-
-
-def _cropped(text: Text, width: int) -> Text:
-    text.no_wrap = True
-    text.truncate(width, overflow="ellipsis")
-    return text
 
 
 def showable(text: str, encoding: str) -> str:

@@ -134,13 +134,12 @@ def _tall(console: Console) -> int:
 
 
 def _farewell(run: Run, why: Why) -> str:
-    name = printable(str(run.directory))
     how = {"ended": "the training ended", "interrupted": "interrupted"}
-    words = f"{name}: {how.get(why, 'stopped looking')}"
+    words = f"{printable(str(run.directory))}: {how.get(why, 'stopped looking')}"
     ended = why == "ended"
     if not run.num_records:
-        nothing = "step was recorded" if ended else "record was there yet"
-        return f"{words}; no {nothing}."
-    when = "after" if ended else "at"
-    many = counted(len(run.findings), "finding")
-    return f"{words} {when} step {run.store.last:,}; {many}."
+        return (
+            f"{words}; no {'step was recorded' if ended else 'record was there yet'}."
+        )
+    at = f"{'after' if ended else 'at'} step {run.store.last:,}"
+    return f"{words} {at}; {counted(len(run.findings), 'finding')}."

@@ -70,7 +70,16 @@ def report_data(run: Run, name: str) -> ReportData:
     recorded = tuple(Finding.from_dict(values) for values in run.findings)
     trained = _trained(run)
     trained["judged"] = "while it trained" if recorded else "now, for this report"
-    trained["watching cost"] = _cost(run.overhead)
+    cost = run.overhead or {}
+    words = "It was not noted what watching cost: the training did not end yet."
+    if cost:
+        records, steps = cost.get("records", 0), cost.get("steps", 0)
+        words = f"{records:,} of {steps:,} steps were recorded"
+        each, share = cost.get("record_ms"), cost.get("share")
+        words += "" if each is None else f", at {each:.2f} ms each"
+        words += "" if share is None else f": {100 * share:.1f} % of the training time"
+        words += " so far." if cost.get("so_far") else "."
+    trained["watching cost"] = words
     layers = tuple(_layer(run[name]) for name in run.names)
     return ReportData(name, run, recorded or find(run), trained, layers)
 
@@ -151,19 +160,6 @@ def _trained(run: Run) -> dict[str, str]:
     return trained
 
 
-def _cost(overhead: dict[str, Any] | None) -> str:
-    if not overhead:
-        return "It was not noted what watching cost: the training did not end yet."
-    share, each = overhead.get("share"), overhead.get("record_ms")
-    records, steps = overhead.get("records", 0), overhead.get("steps", 0)
-    words = f"{records:,} of {steps:,} steps were recorded"
-    if each is not None:
-        words += f", at {each:.2f} ms each"
-    if share is not None:
-        words += f": {100 * share:.1f} % of the training time"
-    return f"{words}{' so far' if overhead.get('so_far') else ''}."
-
-
 def cells_of(layer: Layer) -> tuple[str, ...]:
     """Returns the texts below `HEADS`."""
     numbers = (number(layer[key]) for key in ("first", "last", "largest", "ratio"))
@@ -173,16 +169,16 @@ def cells_of(layer: Layer) -> tuple[str, ...]:
 
 def _layer(series: Series) -> Layer:
     norms, ratios, zeros = (
-        column.compressed()[np.isfinite(column.compressed())]
+        column.compressed()[np.isfinite(column.compressed())].tolist() or [None]
         for column in (series.norm, series.update_ratio, series.zeros)
     )
     bad = sum(getattr(series, name).filled(0.0) > 0 for name in NONFINITE)
     return {
         "name": series.name,
-        "first": float(norms[0]) if len(norms) else None,
-        "last": float(norms[-1]) if len(norms) else None,
-        "largest": float(norms.max()) if len(norms) else None,
-        "ratio": float(np.median(ratios)) if len(ratios) else None,
-        "zeros": float(zeros[-1]) if len(zeros) else None,
+        "first": norms[0],
+        "last": norms[-1],
+        "largest": max(norms),
+        "ratio": None if ratios == [None] else float(np.median(ratios)),
+        "zeros": zeros[-1],
         "bad": int(np.count_nonzero(bad)),
     }

@@ -91,20 +91,15 @@ def _heats(start: str, run: Run, count: int, arrays: Arrays) -> dict[str, float]
         arrays[f"{name}values"] = drawn.values
         arrays[f"{name}flags"] = drawn.flags
         if quantity.name == "nonfinite" and (drawn.flags & _ALARMS).any():
-            arrays[f"{start}bad/{kind}"] = _bad(run, kind, count, drawn.flags)
+            # Row, bucket and the counts by kind, of each cell with an alarm.
+            cells = np.argwhere(drawn.flags & _ALARMS)
+            counts = [
+                heat(run, Quantity(n, n, ""), kind, count=count).values[tuple(cells.T)]
+                for n in NONFINITE
+            ]
+            table = np.column_stack([cells, np.nan_to_num(counts).T])
+            arrays[f"{start}bad/{kind}"] = table.astype(np.int64)
     return span
-
-
-def _bad(
-    run: Run, kind: str, count: int, flags: NDArray[np.uint8]
-) -> NDArray[np.int64]:
-    """Returns row, bucket and the counts by kind, of each cell with an alarm."""
-    cells = np.argwhere(flags & _ALARMS)
-    parts = [cells.astype(np.int64)]
-    for name in NONFINITE:
-        values = heat(run, Quantity(name, name, ""), kind, count=count).values
-        parts.append(np.nan_to_num(values[tuple(cells.T)])[:, None].astype(np.int64))
-    return np.concatenate(parts, axis=1)
 
 
 def _histograms(start: str, run: Run, runs: int, arrays: Arrays) -> None:

@@ -11,7 +11,6 @@ import numpy as np
 from ..._errors import GradwatchError
 from ...diagnose import Finding, evidence_of
 from ...run import Run
-from ...summarise import Row
 from .._fold import middle
 from .._format import printable
 from .._plot import needs_matplotlib, theme_named
@@ -93,8 +92,17 @@ def plot_run_flow(
     index = nearest(run, step)
     kinds = tuple(k for k in ("weight", "activation") if run.store.names(k))
     rows = rows_at(run, index, kinds)
-    if names is not None:
-        rows = _only(run, rows, kinds, names)
+    failed: GradwatchError | None = None
+    chosen = set()
+    for kind in kinds if names is not None else ():
+        try:  # the names may be of either kind
+            known = run.store.names(kind)
+            chosen |= {(kind, known[row]) for row in rows_of(run, kind, names)}
+        except GradwatchError as error:
+            failed = error
+    if failed is not None and not chosen:
+        raise failed
+    rows = [row for row in rows if names is None or (row.kind, row.name) in chosen]
     shown = int(run.steps[index])
     away = "" if step in (None, shown) else f", the recorded step nearest to {step:,}"
     title = f"Gradient flow of {_short(run)} at step {shown:,}{away}"
@@ -130,22 +138,6 @@ def plot_finding(finding: Finding, run: Run, *, theme: ThemeName) -> Figure:
     colours = theme_named(theme)
     check_recorded(run)
     return draw_finding(finding, evidence_of(finding, run), colours)
-
-
-def _only(run: Run, rows: list[Row], kinds: tuple[str, ...], names: Names) -> list[Row]:
-    """Returns the rows that the names stand for, of whichever kinds have some."""
-    chosen, failed = [], None
-    for kind in kinds:
-        try:
-            known = run.store.names(kind)
-            own = {known[row] for row in rows_of(run, kind, names)}
-        except GradwatchError as error:
-            failed = error
-            continue
-        chosen += [row for row in rows if row.kind == kind and row.name in own]
-    if not chosen and failed is not None:
-        raise failed
-    return chosen
 
 
 def _below(meaning: str, drawn: Heat, each: str) -> str:

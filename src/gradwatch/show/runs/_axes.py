@@ -74,7 +74,15 @@ def run_figure(height: float, frame: Frame) -> Iterator[tuple[Figure, Axes, list
         text, below = printable(frame.title), printable(frame.below)
         ax.set_title(text, loc="left", fontweight="bold", pad=34, parse_math=False)
         note(ax, below, (0, 1), (0, 23), color=frame.theme.muted, fontsize=8.5)
-        _legend(figure, handles, *frame.findings)
+        badges, left_out = frame.findings
+        texts = [badge.label for badge in badges]
+        texts += [f"and {left_out} more"] if left_out else []
+        # The signs are explained first, then the badges.
+        handles += (Line2D([], [], linestyle="none", label=text) for text in texts)
+        if handles:
+            columns = min(len(handles), 4 if texts else 6)
+            where: dict[str, Any] = {"loc": "outside lower center", "ncols": columns}
+            figure.legend(handles=handles, **where, handletextpad=0.6)
 
 
 def steps_axis(ax: Axes, first: float, last: float) -> None:
@@ -133,20 +141,6 @@ def _draw_badges(ax: Axes, badges: Sequence[Badge], theme: Theme) -> None:
         taken.append(step)
         units = ("data", "axes fraction")
         note(ax, str(badge.number), (step, 1), (0, 9), units, **style)
-
-
-def _legend(
-    figure: Figure, handles: Sequence[Any], badges: Sequence[Badge], left_out: int
-) -> None:
-    """Explains the signs below the axes, then the badges."""
-    texts = [badge.label for badge in badges]
-    if left_out:
-        texts.append(f"and {left_out} more")
-    entries = [*handles, *(Line2D([], [], linestyle="none", label=t) for t in texts)]
-    if entries:
-        columns = min(len(entries), 4 if texts else 6)
-        where: dict[str, Any] = {"loc": "outside lower center", "ncols": columns}
-        figure.legend(handles=entries, **where, handletextpad=0.6)
 
 
 def patch(colour: str, label: str) -> Patch:

@@ -54,7 +54,13 @@ def draw_histogram(series: Series, title: str, theme: Theme) -> Figure:
             ax.pcolormesh(edges, [-half * 0.7, half * 0.7], zeros[None], **style)
         _value_axis(ax, low, count)
         steps_axis(ax, float(edges[0]), float(edges[-1]))
-        handles += draw_signs(ax, _nonfinite(series), theme)
+        # All recorded steps, with or without histogram, as flags only.
+        kinds = NONFINITE.items()
+        bad = [np.uint8(f) * (getattr(series, n).filled(0) > 0) for n, f in kinds]
+        every, flags = series.steps, np.bitwise_or.reduce(bad)[None]
+        nothing = np.full(flags.shape, np.nan)
+        heat = Heat((series.name,), every[0], every[-1], every, every, nothing, flags)
+        handles += draw_signs(ax, heat, theme)
         if zeros.any():
             handles.append(patch(theme.ramp[2], "middle line: exact zeros"))
         ax.spines[:].set_visible(False)
@@ -109,13 +115,3 @@ def _value_axis(ax: Axes, low: int, count: int) -> None:
     ax.set_ylim(-half - count - 0.2, half + count + 1.2)
     ax.tick_params(length=0)
     ax.set_ylabel("one element of the gradient")
-
-
-def _nonfinite(series: Series) -> Heat:
-    """Returns all recorded steps, with or without histogram, as flags only."""
-    steps = series.steps
-    flags = np.zeros((1, len(steps)), np.uint8)
-    for name, flag in NONFINITE.items():
-        flags[0] |= (getattr(series, name).filled(0) > 0) * np.uint8(flag)
-    values = np.full(flags.shape, np.nan)
-    return Heat((series.name,), steps[0], steps[-1], steps, steps, values, flags)

@@ -95,8 +95,8 @@ def name_lines(ax: Axes, names: Sequence[str]) -> None:
         y = np.asarray(line.get_ydata(), float)
         last = y[np.isfinite(y)][-1:]
         # A zero is below any log scale; a line without numbers has no end.
-        shares = to_share.transform([(0.0, value) for value in last])[:, 1]
-        ends.append((float(np.clip(shares, 0, 1).sum()), line, name))
+        share = to_share.transform((0.0, last[0]))[1] if len(last) else 0.0
+        ends.append((float(np.clip(share, 0, 1)), line, name))
     ends.sort(key=lambda end: end[0])
     heights = [end[0] for end in ends]
     for index in range(1, len(heights)):

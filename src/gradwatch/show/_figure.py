@@ -14,6 +14,7 @@ from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.style import context
 from matplotlib.ticker import (
     FixedLocator,
@@ -81,6 +82,14 @@ def marker(sign: str, size: float, edge: Any, width: float = 1.0, **more: Any) -
     """Returns the style of points that no line connects."""
     style = {"marker": sign, "markersize": size, "markeredgecolor": edge}
     return {**style, "markeredgewidth": width, "linestyle": "none", **more}
+
+
+def points(ax: Axes, at: Any, style: Style, **more: Any) -> list[Line2D]:
+    """Draws points, and returns their entry of a legend; neither, if there are none."""
+    if not len(at[0]):
+        return []
+    ax.plot(*at, **style, **more)
+    return [Line2D([], [], **style)]
 
 
 def log_limits(

@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from gradwatch.summarise import Row
 
 from . import palette
-from ._figure import Style, marker, new_figure
+from ._figure import Style, marker, new_figure, points
 from ._flow_axis import FlowAxis
 from ._marks import Mark, marks_of
 
@@ -93,8 +93,8 @@ def _draw_group(axis: FlowAxis, group: str, marks: Sequence[Mark]) -> Line2D:
     size = _SIZES.get(sign, 5) * max(0.7, axis.dots)
     paper = axis.ax.get_facecolor()
     style = marker(sign, size, paper, 0.5, markerfacecolor=colour)
-    points = axis.xy([m.position for m in drawn], [m.typical for m in drawn])
-    axis.ax.plot(*points, **style, zorder=4)
+    at = axis.xy([m.position for m in drawn], [m.typical for m in drawn])
+    axis.ax.plot(*at, **style, zorder=4)
     return Line2D([], [], **{**style, "markersize": 6}, label=label)
 
 
@@ -111,9 +111,7 @@ def _draw_edges(axis: FlowAxis, marks: Sequence[Mark]) -> list[Line2D]:
     ]
     handles = []
     for label, end, style, members in kinds:
-        if members:
-            points = axis.xy([m.position for m in members], [float(end)] * len(members))
-            at: Style = {"transform": axis.edge(end), "clip_on": False, "zorder": 5}
-            axis.ax.plot(*points, **style, **at)
-            handles.append(Line2D([], [], **style, label=label))
+        at = axis.xy([m.position for m in members], [float(end)] * len(members))
+        edge: Style = {"transform": axis.edge(end), "clip_on": False, "zorder": 5}
+        handles += points(axis.ax, at, {**style, "label": label}, **edge)
     return handles

@@ -14,6 +14,7 @@ from . import palette
 from ._figure import Style, inches, log_limits, log_ticks, note, set_ticks
 from ._fold import fold
 from ._marks import Block, Mark, blocks_of, spaced, without_common_start
+from .palette import Theme
 
 MOST_NAMED = 60  # beyond, a figure with every address is taller than a screen
 INSIDE = 0.11  # inches from an end of the value axis to the marks that lie there
@@ -38,11 +39,7 @@ class FlowAxis:
     """
 
     def __init__(
-        self,
-        ax: Axes,
-        marks: Sequence[Mark],
-        kinds: Sequence[Block],
-        theme: palette.Theme,
+        self, ax: Axes, marks: Sequence[Mark], kinds: Sequence[Block], theme: Theme
     ) -> None:
         self.ax = ax
         self.theme = theme

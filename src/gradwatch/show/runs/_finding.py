@@ -16,7 +16,16 @@ from matplotlib.patches import Patch
 from matplotlib.transforms import offset_copy
 
 from ...diagnose import SYMPTOMS, Evidence, Finding, within
-from .._figure import Style, bare, log_limits, log_ticks, marker, new_figure, say
+from .._figure import (
+    Style,
+    bare,
+    log_limits,
+    log_ticks,
+    marker,
+    new_figure,
+    points,
+    say,
+)
 from .._fold import fold
 from .._format import printable
 from ..charts import NAN, Heat
@@ -96,7 +105,7 @@ def _draw_course(ax: Axes, seen: Evidence, finding: Finding, theme: Theme) -> li
     ends = seen.steps[0], seen.steps[-1]
     heat = Heat(names, *ends, seen.steps, seen.steps, finite, flags)
     limits = _limits(seen) if names else []
-    signs = lines_over_steps(ax, heat, seen.panel.scale, 0.015, theme, limits)
+    signs = lines_over_steps(ax, heat, seen.panel.scale, theme, limits)
     handles = _zones(ax, seen, "y", theme) + signs
     if not names:
         say(ax, "this run holds none of these numbers", color=theme.muted)
@@ -159,10 +168,9 @@ def _draw_depth(ax: Axes, seen: Evidence, finding: Finding, theme: Theme) -> lis
     ax.plot(trend, rows, color=theme.hues[0], alpha=0.35, lw=1.2, zorder=2)
     well = marker("o", 6.5, theme.paper, color=theme.hues[0])
     sick = marker("D", 7.0, theme.paper, color=theme.sick, label="where it is")
-    for shown, style in ((there & ~guilty, well), (there & guilty, sick)):
-        ax.plot(values[shown], rows[shown], **style, zorder=4)
-    if (there & guilty).any():
-        handles.append(Line2D([], [], **sick))
+    healthy, named = there & ~guilty, there & guilty
+    points(ax, (values[healthy], rows[healthy]), well, zorder=4)
+    handles += points(ax, (values[named], rows[named]), sick, zorder=4)
     handles += _edges(ax, values, guilty, theme)
     ax.set_ylim(len(names) - 0.4, -0.6)
     names_axis(ax, names)
@@ -183,11 +191,9 @@ def _edges(ax: Axes, values: Any, guilty: Any, theme: Theme) -> list[Any]:
     groups = ((~guilty, theme.muted), (guilty, theme.sick))
     for (chosen, sign, label), (group, colour) in itertools.product(signs, groups):
         rows = np.flatnonzero(chosen & group)
-        if len(rows):
-            style = marker(sign, 7, colour, 1.7, markerfacecolor="none", label=label)
-            at: Style = {"transform": edge, "clip_on": False, "zorder": 5}
-            ax.plot(np.zeros(len(rows)), rows, **style, **at)
-            handles.append(Line2D([], [], **style))
+        style = marker(sign, 7, colour, 1.7, markerfacecolor="none", label=label)
+        at: Style = {"transform": edge, "clip_on": False, "zorder": 5}
+        handles += points(ax, (np.zeros(len(rows)), rows), style, **at)
     return handles
 
 

@@ -10,7 +10,16 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import offset_copy
 
-from .._figure import PERCENT, Style, bare, inches, log_limits, log_ticks, marker
+from .._figure import (
+    PERCENT,
+    Style,
+    bare,
+    inches,
+    log_limits,
+    log_ticks,
+    marker,
+    points,
+)
 from .._fold import fold
 from .._format import printable
 from ..charts import Heat
@@ -19,6 +28,7 @@ from ._axes import Frame, nonfinite_signs, run_figure, steps_axis
 
 DASHES = ("-", (0, (5, 1.6)), "-", (0, (3, 1.2, 1, 1.2)), "-", (0, (1.2, 1.2)))
 SIGNS = ("o", "D", "s", "^", "P", "v")
+_MARGIN = 0.013  # room at both ends of the axis of steps, as a share of it
 _POINTS = 12  # of fewer numbers each is a point; so is one that stands alone
 
 
@@ -32,19 +42,14 @@ def draw_lines(heat: Heat, label: str, scale: str, frame: Frame) -> Figure:
         frame: Everything around the axes.
     """
     with run_figure(4.4, frame) as (figure, ax, handles):
-        handles += lines_over_steps(ax, heat, scale, 0.012, frame.theme)
+        handles += lines_over_steps(ax, heat, scale, frame.theme)
         ax.set_ylabel(label)
         name_lines(ax, heat.names)
     return figure
 
 
 def lines_over_steps(
-    ax: Axes,
-    heat: Heat,
-    scale: str,
-    margin: float,
-    theme: Theme,
-    limits: Sequence[float] = (),
+    ax: Axes, heat: Heat, scale: str, theme: Theme, limits: Sequence[float] = ()
 ) -> list[Line2D]:
     """Draws rows and signs, sets the axes, and returns the entries of the legend.
 
@@ -52,25 +57,24 @@ def lines_over_steps(
         ax: The axes.
         heat: The numbers.
         scale: "log", "share" or "linear".
-        margin: Room at both ends of the axis of steps, as a share of it.
         theme: The colours.
         limits: Further numbers that the axis of values must hold.
     """
     for row, values in enumerate(heat.values):
         there = np.isfinite(values)
         alone = there & ~np.pad(there, (1, 0))[:-1] & ~np.pad(there, (0, 1))[1:]
-        points = there if there.sum() <= _POINTS else alone
+        marked = there if there.sum() <= _POINTS else alone
         style: Style = {
             "color": theme.hues[row % len(theme.hues)],
             "linestyle": DASHES[row % len(DASHES)],
             "linewidth": 1.7,
             "marker": SIGNS[row % len(SIGNS)],
             "markersize": 4.5,
-            "markevery": np.flatnonzero(points).tolist(),
+            "markevery": np.flatnonzero(marked).tolist(),
         }
         ax.plot(heat.last, np.where(there, values, np.nan), **style, zorder=4)
     first, last = float(heat.last[0]), float(heat.last[-1])
-    room = max((last - first) * margin, 0.5)
+    room = max((last - first) * _MARGIN, 0.5)
     steps_axis(ax, first - room, last + room)
     if scale == "share":
         ax.set_ylim(-0.03, 1.08)  # room above for what is not finite
@@ -115,16 +119,13 @@ def draw_signs(ax: Axes, heat: Heat, theme: Theme) -> list[Line2D]:
     edge: Style = {"transform": ax.get_xaxis_transform(), "clip_on": False}
     for flag, sign, colour, label in nonfinite_signs(theme):
         steps = heat.last[((heat.flags & flag) != 0).any(axis=0)]
-        if len(steps):
-            style = marker(sign, 7, colour, 1.8, label=label)
-            ax.plot(steps, [0.97] * len(steps), **style, **edge, zorder=6)
-            handles.append(Line2D([], [], **style))
+        style = marker(sign, 7, colour, 1.8, label=label)
+        handles += points(ax, (steps, [0.97] * len(steps)), style, **edge, zorder=6)
     if ax.get_yscale() != "log" or not (heat.values == 0).any():
         return handles
     hollow: Style = {"markerfacecolor": "none", "label": "exactly zero"}
     for row, values in enumerate(heat.values):
         steps = heat.last[values == 0]
-        if len(steps):
-            style = marker("o", 4.5, theme.hues[row % len(theme.hues)], **hollow)
-            ax.plot(steps, [0.015 + 0.02 * row] * len(steps), **style, **edge)
+        style = marker("o", 4.5, theme.hues[row % len(theme.hues)], **hollow)
+        points(ax, (steps, [0.015 + 0.02 * row] * len(steps)), style, **edge)
     return [*handles, Line2D([], [], **marker("o", 4.5, theme.muted, **hollow))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from typing import Any
 
@@ -11,11 +12,11 @@ import numpy as np
 from .._errors import GradwatchError, counted, quoted
 from ._common import (
     Command,
+    file_option,
+    in_directory,
     json_option,
     one_sentence,
-    require_directory,
     say,
-    say_json,
 )
 from ._complete import layers
 from ._data import batch_for, data_options, read
@@ -32,7 +33,16 @@ METHODS = (
 )
 """Methods that need only a model, a batch, a target and perhaps a layer."""
 
+_OPTIONS = ("layer", "steps", "baseline")  # of some methods
 _SHOWN = 20  # examples in the table
+
+
+def _number(word: str) -> int | float | str:
+    """Returns the number that a word is, or the word."""
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(word)
+    return word
 
 
 @click.command("attribute", cls=Command)
@@ -49,17 +59,20 @@ _SHOWN = 20  # examples in the table
 @click.option("--layer", shell_complete=layers, metavar="ADDRESS",
               help="The layer that is attributed to; the inputs without.")  # fmt: skip
 @click.option(
-    "--steps", metavar="N", help="Points on the path, or auto; for methods with a path."
+    "--steps",
+    type=_number,
+    metavar="N",
+    help="Points on the path, or auto; for methods with a path.",
 )
 @click.option(
     "--baseline",
+    type=_number,
     metavar="B",
     help="Where the path begins: zeros, mean, blur or a number; likewise.",
 )
-@click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE",
-              help="Keep it in an .npz, for gradwatch.Attribution.load.")  # fmt: skip
-@click.option("--plot", type=click.Path(dir_okay=False), metavar="FILE",
-              help="Draw it into a .png, .svg or .pdf.")  # fmt: skip
+@file_option("-o", "--output", callback=in_directory,
+             help="Keep it in an .npz, for gradwatch.Attribution.load.")  # fmt: skip
+@file_option("--plot", callback=in_directory, help="Draw it into a .png, .svg or .pdf.")
 @json_option
 @click.pass_context
 def command(  # noqa: PLR0913 - a method's arguments, and where its result goes
@@ -71,9 +84,6 @@ def command(  # noqa: PLR0913 - a method's arguments, and where its result goes
     rows: int | None,
     method: str,
     target: str | None,
-    layer: str | None,
-    steps: str | None,
-    baseline: str | None,
     output: str | None,
     plot: str | None,
     as_json: bool,
@@ -96,16 +106,19 @@ def command(  # noqa: PLR0913 - a method's arguments, and where its result goes
             f"{target or 'nothing'}. For class 3 give `--target class:3`; `mean` and "
             "`output:NAME` are others."
         )
-    require_directory("--output", output)
-    require_directory("--plot", plot)
+    given = {n: value for n in _OPTIONS if (value := how.pop(n)) is not None}
     arrays = read(data, rows)
     loaded = load(ctx, model, **how)
     from .. import attribute
 
     function = getattr(attribute, method)
-    options = {"layer": layer, "steps": _number(steps), "baseline": _number(baseline)}
-    given = {name: value for name, value in options.items() if value is not None}
-    _require_options(method, function, given)
+    takes = inspect.signature(function).parameters
+    for name in given.keys() - takes.keys():
+        own = [f"--{n}" for n in _OPTIONS if n in takes]
+        raise GradwatchError(
+            f"`--{name}` must be an option of the method. Received: {method!r}, which "
+            f"has {quoted(own) or 'none of these options'}. Leave it out."
+        )
     x, _, _ = batch_for(loaded, data, arrays)
     with one_sentence(ctx, "Running the model"):
         result = function(loaded, x, as_target(target), **given)
@@ -114,42 +127,15 @@ def command(  # noqa: PLR0913 - a method's arguments, and where its result goes
         click.echo(f"Wrote {output}.", err=True)
     if plot is not None:
         save_figure(ctx, result, plot)
-    if as_json:
-        say_json(_plain(result))
-    else:
-        say(_table(result))
-
-
-def _number(word: str | None) -> Any:
-    """Returns the number that a word is, or the word."""
-    for kind in (int, float):
-        try:
-            return kind(word)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            continue
-    return word
-
-
-def _require_options(method: str, function: Any, given: dict[str, Any]) -> None:
-    takes = inspect.signature(function).parameters
-    for name in given:
-        if name not in takes:
-            own = [f"--{n}" for n in ("layer", "steps", "baseline") if n in takes]
-            raise GradwatchError(
-                f"`--{name}` must be an option of the method. Received: {method!r}, "
-                f"which has {quoted(own) or 'none of these options'}. Leave it out."
-            )
+    say(_table(result), _plain(result) if as_json else None)
 
 
 def _plain(attribution: Any) -> dict[str, Any]:
+    words, numbers = ("method", "target", "layer"), ("score", "baseline_score", "delta")
     return {
-        "method": attribution.method,
-        "target": attribution.target,
-        "layer": attribution.layer,
+        **{name: getattr(attribution, name) for name in words},
         "settings": {name: _simple(v) for name, v in attribution.settings.items()},
-        "score": _listed(attribution.score),
-        "baseline_score": _listed(attribution.baseline_score),
-        "delta": _listed(attribution.delta),
+        **{name: _listed(getattr(attribution, name)) for name in numbers},
         "values": {place.name: _listed(place.values) for place in attribution.places},
     }
 
@@ -178,9 +164,7 @@ def _table(attribution: Any) -> str:
             record = [
                 str(example),
                 place.name,
-                number(float(attribution.score[example])),
-                number(float(values.sum())),
-                number(float(values[at])),
+                *map(number, (attribution.score[example], values.sum(), values[at])),
                 ", ".join(str(int(i)) for i in at) or "—",
             ]
             if attribution.delta is not None:
@@ -190,11 +174,11 @@ def _table(attribution: Any) -> str:
     title = f"{attribution.method} of {attribution.target}, attributed to {where}"
     more = len(attribution) - _SHOWN
     footer = [f"and {counted(more, 'more example')}: -o keeps all."] if more > 0 else []
-    if attribution.settings:
-        settings = {name: _simple(v) for name, v in attribution.settings.items()}
-        words = [
-            f"{name} {number(v, 3) if isinstance(v, float) else v}"
-            for name, v in settings.items()
-        ]
-        footer.append(f"With {', '.join(words)}.")
+    words = []
+    for name, value in attribution.settings.items():
+        value = _simple(value)
+        words.append(
+            f"{name} {number(value, 3) if isinstance(value, float) else value}"
+        )
+    footer += [f"With {', '.join(words)}."] if words else []
     return plain_table(columns, records, title=title, footer=footer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ._common import Command, json_option, run_argument, say_result
+from ._common import Command, json_option, run_argument, say
 
 
 @click.command("autopsy", cls=Command)
@@ -23,4 +23,5 @@ def command(run: str, as_json: bool) -> None:
     """  # noqa: D301 - click reads the backspace
     from ..diagnose import Autopsy
 
-    say_result(Autopsy.load(run), as_json)
+    autopsy = Autopsy.load(run)
+    say(autopsy, autopsy.to_dict() if as_json else None)

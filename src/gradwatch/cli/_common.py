@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import sys
@@ -56,9 +57,19 @@ json_option = click.option(
 )
 
 
-def say(thing: Any) -> None:
-    """Prints a result: in colours that fit a terminal, and as plain text elsewhere."""
-    if is_terminal() and hasattr(thing, "__rich__"):
+def say(thing: Any, data: Any = None) -> None:
+    """Prints a result, in colours that fit a terminal and as plain text elsewhere.
+
+    Args:
+        thing: The result.
+        data: Its data, if JSON was asked for. It is printed instead, so that every
+            parser takes it: NaN and infinities are strings in it.
+    """
+    if data is not None:
+        from ..show.charts import plain
+
+        click.echo(json.dumps(plain(data), allow_nan=False, ensure_ascii=False))
+    elif is_terminal() and hasattr(thing, "__rich__"):
         from rich.console import Console
 
         Console(highlight=False).print(thing)
@@ -71,30 +82,21 @@ def is_terminal() -> bool:
     return bool(getattr(sys.stdout, "isatty", lambda: False)())
 
 
-def say_result(result: Any, as_json: bool) -> None:
-    """Prints a result as `say` does, or its `to_dict()` as JSON."""
-    if as_json:
-        say_json(result.to_dict())
-    else:
-        say(result)
-
-
-def say_json(thing: Any) -> None:
-    """Prints JSON that every parser takes: NaN and infinities are strings in it."""
-    from ..show.charts import plain
-
-    click.echo(json.dumps(plain(thing), allow_nan=False, ensure_ascii=False))
-
-
-def require_directory(option: str, path: str | None) -> None:
+def in_directory(_: click.Context, option: click.Parameter, path: str) -> str:
     """Requires that the directory of a file exists, before a model is run for it."""
     above = os.path.dirname(path or "")
     if above and not os.path.isdir(above):
         raise GradwatchError(
-            f"`{option}` must be in a directory that exists. Received: {path!r}. Make "
-            f"{above!r} first."
+            f"`{option.opts[-1]}` must be in a directory that exists. Received: "
+            f"{path!r}. Make {above!r} first."
         )
+    return path
 
+
+file_option = functools.partial(
+    click.option, type=click.Path(dir_okay=False), metavar="FILE"
+)
+"""An option that names a file to write."""
 
 _MODEL_OPTIONS = {
     **{name: f"--{name}" for name in ("wrt", "target", "layer", "steps", "baseline")},
@@ -102,10 +104,9 @@ _MODEL_OPTIONS = {
     "gradwatch.layers(model)": "gradwatch layers MODEL",
 }
 RUN_OPTIONS = {
+    **{name: f"--{name}" for name in ("format", "refresh")},
     "directory": "RUN",
     "path": "--output",
-    "format": "--format",
-    "refresh": "--refresh",
 }
 """Options of the commands for runs, by the argument of Python that each one sets."""
 
@@ -124,13 +125,9 @@ def one_sentence(ctx: click.Context, doing: str) -> Iterator[None]:
     except Exception as error:
         if ctx.find_root().params.get("debug"):
             raise
+        # The first lines of a message: frameworks print whole graphs.
+        first = " ".join(str(error).split("\n\n")[0].split())
+        text = first if len(first) <= 400 else f"{first[:400]} …"
         raise GradwatchError(
-            f"{doing} failed. {type(error).__name__}: {_short(error)} "
-            "`--debug` shows where."
+            f"{doing} failed. {type(error).__name__}: {text} `--debug` shows where."
         ) from None
-
-
-def _short(error: Exception) -> str:
-    """Returns the first lines of a message: frameworks print whole graphs."""
-    text = " ".join(str(error).split("\n\n")[0].split())
-    return text if len(text) <= 400 else f"{text[:400]} …"

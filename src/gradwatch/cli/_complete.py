@@ -35,8 +35,9 @@ def _runs(incomplete: str) -> Iterator[str]:
         depth = inner.count(os.sep) + 1
         if inner == ".":
             hidden = () if tail else (".",)
-            below[:] = [n for n in below if n.startswith(tail)]
-            below[:] = [n for n in below if not n.startswith(hidden)]
+            below[:] = [
+                n for n in below if n.startswith(tail) and not n.startswith(hidden)
+            ]
         elif any("tfevents" in name and name.endswith(_SUFFIX) for name in files):
             yield os.path.join(head, inner)
             below.clear()

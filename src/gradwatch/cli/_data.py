@@ -73,39 +73,40 @@ def batch_for(
 
 
 def _arrays(path: str) -> dict[str, np.ndarray]:
+    arrays: dict[str, np.ndarray] = {}
+    rule, what = "be an .npz or .npy file", ""
     if os.path.isdir(path) or not os.path.exists(path):
         what = "a directory" if os.path.isdir(path) else "which does not exist"
-        raise GradwatchError(
-            f"`--data` must be an .npz or .npy file. Received: {path!r}, {what}. Make "
-            "one with `numpy.savez('batch.npz', x=x, y=y)`."
-        )
-    try:
-        # Without pickles: a file of data must not run code.
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return {"x": loaded}
-        with loaded:
+    else:
+        try:
+            # Without pickles: a file of data must not run code.
+            loaded = np.load(path, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                return {"x": loaded}
+            with loaded:
+                arrays = {name: loaded[name] for name in loaded.files}
             # Any other zip file, such as a model, opens as well: it holds bytes.
-            arrays = {name: loaded[name] for name in loaded.files}
             if not all(isinstance(array, np.ndarray) for array in arrays.values()):
                 raise ValueError("not arrays")
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        objects = "Object arrays" in str(error)
-        what = "which holds Python objects" if objects else "which NumPy cannot read"
+            rule, what = "hold at least one array", "" if arrays else "which is empty"
+        except (ValueError, EOFError, zipfile.BadZipFile) as error:
+            objects = "Object arrays" in str(error)
+            what = (
+                "which holds Python objects" if objects else "which NumPy cannot read"
+            )
+            rule = "hold plain arrays of numbers"
+    if what:
         raise GradwatchError(
-            f"`--data` must hold plain arrays of numbers. Received: {path!r}, {what}. "
-            "Make it with `numpy.savez('batch.npz', x=x, y=y)`."
-        ) from None
-    if not arrays:
-        raise GradwatchError(
-            f"`--data` must hold at least one array. Received: {path!r}, which is "
-            "empty. Make it with `numpy.savez('batch.npz', x=x, y=y)`."
+            f"`--data` must {rule}. Received: {path!r}, {what}. Make it with "
+            "`numpy.savez('batch.npz', x=x, y=y)`."
         )
     return arrays
 
 
 def _inputs(path: str, own: Mapping[str, np.ndarray], model: Any) -> Any:
-    expected = _expected(model)
+    from .._keras import functional_of, input_structure
+
+    expected = input_structure(functional_of(model) or model)
     if expected is None:  # a model of its own class: only it knows what it takes
         return own["x"] if set(own) == {"x"} else dict(own)
     import keras
@@ -115,59 +116,33 @@ def _inputs(path: str, own: Mapping[str, np.ndarray], model: Any) -> Any:
     alone = len(takes) == 1 and set(own) == {"x"}
     if alone:
         own = dict.fromkeys(takes, own["x"])
-    _require_names(path, own, takes)
-    for name, shape in takes.items():
-        _require_shape(path, "x" if alone else name, own[name], shape)
-    return keras.tree.map_structure(lambda tensor: own[tensor.name], expected)
-
-
-def _expected(model: Any) -> Any:
-    """Returns the inputs of the model in their structure; None if it has no graph."""
-    import keras
-
-    if isinstance(model, keras.Sequential):  # which has no `input` of its own
-        return model.inputs[0] if model.inputs else None
-    try:
-        return model.input
-    except (AttributeError, ValueError):
-        return None
-
-
-def _require_names(
-    path: str, own: Mapping[str, np.ndarray], takes: Mapping[str, Any]
-) -> None:
-    if set(own) == set(takes):
-        return
-    several = counted(len(takes), "input")
-    single = "as `x`, or " if len(takes) == 1 else ""
-    raise GradwatchError(
-        f"`--data` must hold the model's {several} {single}by name: "
-        f"{quoted(takes)}. Received: {path!r}, which holds "
-        f"{quoted(own) or 'none of them'}. Make it with "
-        f"`numpy.savez('batch.npz', {', '.join(f'{name}=…' for name in takes)})`."
-    )
-
-
-def _require_shape(
-    path: str, name: str, array: np.ndarray, takes: tuple[int | None, ...]
-) -> None:
-    inner = takes[1:]
-    fits = array.ndim == len(takes) and all(
-        want is None or want == size
-        for want, size in zip(inner, array.shape[1:], strict=True)
-    )
-    if fits and len(array):
-        return
-    wanted = ", ".join(["batch", *("any" if n is None else str(n) for n in inner)])
-    if array.shape == inner:
-        out = f"The batch axis is missing: save `{name}[None]`."
-    elif not len(array):
-        out = "Save at least one example."
-    elif array.size and (*array.shape[1:], 1) == inner:
-        out = f"The last axis is missing: save `{name}[..., None]`."
-    else:
+    if set(own) != set(takes):
+        single = "as `x`, or " if len(takes) == 1 else ""
+        raise GradwatchError(
+            f"`--data` must hold the model's {counted(len(takes), 'input')} {single}by "
+            f"name: {quoted(takes)}. Received: {path!r}, which holds "
+            f"{quoted(own) or 'none of them'}. Make it with "
+            f"`numpy.savez('batch.npz', {', '.join(f'{name}=…' for name in takes)})`."
+        )
+    for name, (_, *inner) in takes.items():
+        array, shown = own[name], "x" if alone else name
+        empty, pairs = (
+            array.shape[:1] == (0,),
+            zip(inner, array.shape[1:], strict=False),
+        )
+        fits = array.ndim == 1 + len(inner) and not empty
+        if fits and all(want in (None, size) for want, size in pairs):
+            continue
+        wanted = ", ".join(["batch", *("any" if n is None else str(n) for n in inner)])
         out = "Reshape or resize it as for `model.predict`."
-    raise GradwatchError(
-        f"`--data` must fit the model, which takes ({wanted}). Received: {name!r} of "
-        f"shape {array.shape} in {path!r}. {out}"
-    )
+        if array.shape == tuple(inner):
+            out = f"The batch axis is missing: save `{shown}[None]`."
+        elif empty:
+            out = "Save at least one example."
+        elif array.size and [*array.shape[1:], 1] == inner:
+            out = f"The last axis is missing: save `{shown}[..., None]`."
+        raise GradwatchError(
+            f"`--data` must fit the model, which takes ({wanted}). Received: {shown!r} "
+            f"of shape {array.shape} in {path!r}. {out}"
+        )
+    return keras.tree.map_structure(lambda tensor: own[tensor.name], expected)

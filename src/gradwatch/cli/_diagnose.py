@@ -6,7 +6,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from .._errors import counted
-from ._common import Command, json_option, run_argument, say, say_json
+from ._common import Command, json_option, run_argument, say
 
 
 def _symptoms(
@@ -52,12 +52,10 @@ def command(
     require_symptoms(ignore, "--ignore")
     opened = open_run(run)
     findings = [f for f in find(opened) if f.symptom not in ignore]
-    if as_json:
-        say_json([finding.to_dict() for finding in findings])
-    elif findings:
-        say("\n\n".join(str(finding) for finding in findings))
-    else:
+    text = "\n\n".join(str(finding) for finding in findings)
+    if not findings:
         steps = counted(len(opened.steps), "recorded step")
-        healthy = f"Nothing is wrong in {steps} of {run}. "
-        say(f"{healthy if len(opened.steps) else ''}{why_incomplete(opened)}".strip())
+        healthy = f"Nothing is wrong in {steps} of {run}. " if len(opened.steps) else ""
+        text = f"{healthy}{why_incomplete(opened)}".strip()
+    say(text, [finding.to_dict() for finding in findings] if as_json else None)
     ctx.exit(1 if findings else 0)

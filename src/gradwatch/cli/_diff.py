@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ._common import Command, json_option, say_result
+from ._common import Command, json_option, say
 from ._complete import runs
 
 
@@ -32,5 +32,5 @@ def command(ctx: click.Context, a: str, b: str, as_json: bool, exit_code: bool) 
     from ..show.diff import compare
 
     difference = compare(open_run(a), open_run(b))
-    say_result(difference, as_json)
+    say(difference, difference.to_dict() if as_json else None)
     ctx.exit(1 if exit_code and not difference.same else 0)

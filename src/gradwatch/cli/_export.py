@@ -5,18 +5,13 @@ from __future__ import annotations
 import click
 
 from .._errors import counted
-from ._common import Command, run_argument
+from ._common import Command, file_option, run_argument
 
 
 @click.command("export", cls=Command)
 @run_argument
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Output file: .csv, .json or .parquet.",
+@file_option(
+    "-o", "--output", required=True, help="Output file: .csv, .json or .parquet."
 )
 def command(run: str, output: str) -> None:
     """Write the numbers of a run into a file for other tools.

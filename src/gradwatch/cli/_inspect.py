@@ -7,7 +7,14 @@ from typing import Any
 import click
 
 from .._errors import GradwatchError
-from ._common import Command, json_option, one_sentence, require_directory, say_result
+from ._common import (
+    Command,
+    file_option,
+    in_directory,
+    json_option,
+    one_sentence,
+    say,
+)
 from ._data import batch_for, data_options, read
 from ._model import load, model_options
 from ._targets import as_target, as_wrt, target_option, wrt_option
@@ -24,8 +31,11 @@ from ._targets import as_target, as_wrt, target_option, wrt_option
     help="Mode of the forward pass (default: training for a loss, as in fit, and "
     "otherwise inference).",
 )
-@click.option("--plot", type=click.Path(dir_okay=False), metavar="FILE",
-              help="Draw the gradient flow to a .png, .svg or .pdf file.")  # fmt: skip
+@file_option(
+    "--plot",
+    callback=in_directory,
+    help="Draw the gradient flow to a .png, .svg or .pdf file.",
+)
 @json_option
 @click.pass_context
 def command(  # noqa: PLR0913 - what is asked of one batch of one model
@@ -52,14 +62,19 @@ def command(  # noqa: PLR0913 - what is asked of one batch of one model
           --wrt 'activations:conv*' --wrt inputs
       gradwatch inspect model.keras --data batch.npz --json
     """  # noqa: D301 - click reads the backspace
-    require_directory("--plot", plot)
     arrays = read(data, rows)
     loaded = load(ctx, model, **how)
     from ..inspect import gradients
+    from ..targets import has_loss, needs_labels
 
     x, y, sample_weight = batch_for(loaded, data, arrays)
     differentiated = as_target(target, sample_weight)
-    _require_labels(loaded, differentiated, y, data)
+    if y is None and has_loss(loaded) and needs_labels(loaded, differentiated):
+        raise GradwatchError(
+            "`--data` must hold the labels `y`, as the target is the loss. Received: "
+            f"{data!r}, without. Add them with `numpy.savez('batch.npz', x=x, y=y)`, "
+            "or give another target, such as `--target class:3`."
+        )
     selected = as_wrt(wrt)
     with one_sentence(ctx, "Running the model"):
         result = gradients(
@@ -73,18 +88,7 @@ def command(  # noqa: PLR0913 - what is asked of one batch of one model
         )
     if plot is not None:
         save_figure(ctx, result, plot)
-    say_result(result, as_json)
-
-
-def _require_labels(model: Any, target: Any, y: Any, data: str) -> None:
-    from ..targets import has_loss, needs_labels
-
-    if y is None and has_loss(model) and needs_labels(model, target):
-        raise GradwatchError(
-            "`--data` must hold the labels `y`, as the target is the loss. Received: "
-            f"{data!r}, without. Add them with `numpy.savez('batch.npz', x=x, y=y)`, "
-            "or give another target, such as `--target class:3`."
-        )
+    say(result, result.to_dict() if as_json else None)
 
 
 def save_figure(ctx: click.Context, result: Any, path: str) -> None:

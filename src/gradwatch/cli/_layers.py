@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ._common import Command, json_option, say, say_json
+from ._common import Command, json_option, say
 from ._model import load, model_options
 
 
@@ -30,7 +30,5 @@ def command(ctx: click.Context, /, *, model: str, as_json: bool, **how: Any) -> 
     from ..inspect import layers
 
     listed = layers(loaded)
-    if as_json:
-        say_json({"model": listed.name, "layers": [asdict(i) for i in listed.infos]})
-    else:
-        say(str(listed))
+    data = {"model": listed.name, "layers": [asdict(info) for info in listed.infos]}
+    say(str(listed), data if as_json else None)

@@ -6,11 +6,9 @@ functions, without reading their annotations, and has no dependencies of its own
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -20,23 +18,15 @@ from .._version import __version__
 from ..native import library, why_not
 from ._common import RUN_OPTIONS
 
-COMMANDS = {
-    "demo": "_demo",
-    "inspect": "_inspect",
-    "attribute": "_attribute",
-    "layers": "_layers",
-    "watch": "_watch",
-    "diagnose": "_diagnose",
-    "autopsy": "_autopsy",
-    "report": "_report",
-    "diff": "_diff",
-    "export": "_export",
-}
-"""Each command, in the order of the help, and the file whose `command` it is.
+COMMANDS = (
+    *("demo", "inspect", "attribute", "layers", "watch"),
+    *("diagnose", "autopsy", "report", "diff", "export"),
+)
+"""The commands, in the order of the help.
 
-A file is loaded when its command is asked for, or the help. None of them imports
-anything that is slow at its top: `gradwatch --help` and the completion of a shell do
-not wait for a framework.
+Each is the `command` of the file of its name, which is loaded when it is asked for, or
+the help. None of them imports anything that is slow at its top: `gradwatch --help` and
+the completion of a shell do not wait for a framework.
 """
 
 
@@ -53,7 +43,7 @@ class Commands(click.Group):
         del ctx
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f".{COMMANDS[cmd_name]}", __package__)
+        module = importlib.import_module(f"._{cmd_name}", __package__)
         command: click.Command = module.command
         return command
 
@@ -62,7 +52,8 @@ class Commands(click.Group):
         # A bug report shows the error that Python's users see.
         names = {} if ctx.params.get("debug") else RUN_OPTIONS
         try:
-            with _warnings_in_a_line(), renamed(**names):
+            with warnings.catch_warnings(), renamed(**names):
+                warnings.showwarning = _show_warning
                 return super().invoke(ctx)
         except BrokenPipeError:  # `| head` has seen enough; click ends in silence
             raise
@@ -76,16 +67,13 @@ def _message(error: Exception) -> str:
     """Returns the text of an error; of a system's error the rule and the way out."""
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
-    if not error.filename:
-        return (
-            f"The output must be writable. Received: {error.strerror}. Make room, or "
-            "write to another file."
-        )
-    return (
-        "A file must be readable and writable. Received: "
-        f"{os.fsdecode(error.filename)!r}: {error.strerror}. Choose another path, or "
-        "change its permissions."
-    )
+    rule, what = "The output must be writable", ""
+    out = "Make room, or write to another file."
+    if error.filename:
+        rule = "A file must be readable and writable"
+        what = f"{os.fsdecode(error.filename)!r}: "
+        out = "Choose another path, or change its permissions."
+    return f"{rule}. Received: {what}{error.strerror}. {out}"
 
 
 class Refused(click.ClickException):
@@ -94,27 +82,17 @@ class Refused(click.ClickException):
     exit_code = 2
 
 
-@contextlib.contextmanager
-def _warnings_in_a_line() -> Iterator[None]:
+def _show_warning(message: Any, *_: Any, **__: Any) -> None:
     """Prints a warning as one line, without the file and line that gave it."""
-
-    def show(message: Any, *_: Any, **__: Any) -> None:
-        click.echo(f"Warning: {message}", err=True)
-
-    with warnings.catch_warnings():
-        warnings.showwarning = show
-        yield
+    click.echo(f"Warning: {message}", err=True)
 
 
 def _say_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     """Prints the version, and whether gradients are measured by the native sweep."""
     if not wanted or ctx.resilient_parsing:
         return
-    current = library()
-    if current is None:
-        sweep = f"no native sweep: {why_not()}"
-    else:
-        sweep = f"native sweep: {current.name}"
+    built = library()
+    sweep = f"native sweep: {built.name}" if built else f"no native sweep: {why_not()}"
     click.echo(f"gradwatch {__version__} ({sweep})")
     ctx.exit()
 

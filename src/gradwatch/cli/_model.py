@@ -64,15 +64,33 @@ def load(
     """
     _require_file(path)
     keras = import_keras(backend)
+    here = os.getcwd()
+    if modules and here not in sys.path:
+        sys.path.insert(0, here)  # a console script does not import from where it runs
     for module in modules:
-        _import(ctx, module)
+        with one_sentence(ctx, f"`--import {module}`"):
+            importlib.import_module(module)
     # The optimizer's state is of no use here, and often not in the file.
     warnings.filterwarnings("ignore", "Skipping variable loading for optimizer")
     try:
         with one_sentence(ctx, f"Loading {path!r}"):
             return keras.models.load_model(path, safe_mode=not unsafe_load)
     except GradwatchError as error:
-        raise _refused(path, str(error), unsafe_load, modules) from None
+        why = str(error)
+    own = [] if modules else _own_classes(path)
+    if any(word in why for word in _SAFE) and not unsafe_load:
+        why = (
+            f"`MODEL` must load in Keras's safe mode. Received: {path!r}, which holds "
+            "code of its own, such as a Lambda layer. If you trust the file, "
+            "`--unsafe-load` allows it to run that code."
+        )
+    elif own:
+        why = (
+            f"`MODEL` must be of classes that are known. Received: {path!r}, with "
+            f"{quoted(own)}, and it did not load. Name the Python module that "
+            f"registers {'them' if len(own) > 1 else 'it'} with `--import`."
+        )
+    raise GradwatchError(why)
 
 
 def _require_file(path: str) -> None:
@@ -118,45 +136,15 @@ def import_keras(backend: str | None) -> Any:
     return keras
 
 
-def _import(ctx: click.Context, module: str) -> None:
-    here = os.getcwd()
-    if here not in sys.path:  # a console script does not import from where it runs
-        sys.path.insert(0, here)
-    with one_sentence(ctx, f"`--import {module}`"):
-        importlib.import_module(module)
-
-
-def _refused(
-    path: str, why: str, unsafe: bool, modules: tuple[str, ...]
-) -> GradwatchError:
-    if any(word in why for word in _SAFE) and not unsafe:
-        return GradwatchError(
-            f"`MODEL` must load in Keras's safe mode. Received: {path!r}, which holds "
-            "code of its own, such as a Lambda layer. If you trust the file, "
-            "`--unsafe-load` allows it to run that code."
-        )
-    own = [] if modules else _own_classes(path)
-    if own:
-        return GradwatchError(
-            f"`MODEL` must be of classes that are known. Received: {path!r}, with "
-            f"{quoted(own)}, and it did not load. Name the Python module that "
-            f"registers {'them' if len(own) > 1 else 'it'} with `--import`."
-        )
-    return GradwatchError(why)
-
-
 def _own_classes(path: str) -> list[str]:
     """Returns the registered names in a file that are not of Keras."""
-    with zipfile.ZipFile(path) as file:
-        todo = [json.loads(file.read("config.json"))]
     names: dict[str, None] = {}
-    while todo:
-        part = todo.pop()
-        if isinstance(part, dict):
-            name = part.get("registered_name")
-            if name and not str(part.get("module")).startswith("keras"):
-                names[str(name)] = None
-            todo += part.values()
-        elif isinstance(part, list):
-            todo += part
-    return list(names)
+
+    def note(part: dict[str, Any]) -> dict[str, Any]:
+        if not str(part.get("module")).startswith("keras"):
+            names[str(part.get("registered_name") or "")] = None
+        return part
+
+    with zipfile.ZipFile(path) as file:
+        json.loads(file.read("config.json"), object_hook=note)
+    return list(filter(None, names))

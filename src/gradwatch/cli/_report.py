@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ._common import Command
+from ._common import Command, file_option
 from ._complete import runs
 
 
@@ -13,11 +13,9 @@ from ._complete import runs
     "runs", nargs=-1, required=True, type=click.Path(), shell_complete=runs,
     metavar="RUN...",
 )  # fmt: skip
-@click.option(
+@file_option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
     help="Output file, or - for the screen (default: report.html for HTML, and the "
     "screen for md and json).",
 )

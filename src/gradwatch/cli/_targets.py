@@ -77,20 +77,15 @@ def as_wrt(texts: tuple[str, ...]) -> Any:
     Raises:
         GradwatchError: If a text names none.
     """
-    from ..select import activations, inputs, weights
+    from .. import select
 
-    makers: dict[str, Callable[[Any], Any]] = {
-        "weights": weights,
-        "activations": activations,
-        "inputs": inputs,
-    }
     selectors = []
     for text in texts:
         kind, _, pattern = text.partition(":")
-        if kind not in makers:
+        if kind not in ("weights", "activations", "inputs"):
             raise GradwatchError(
                 f"`--wrt` must be one of {_WRT}. Received: {text!r}. For the "
                 f"activations of a layer give `--wrt activations:{text}`."
             )
-        selectors.append(makers[kind](pattern or None))
+        selectors.append(getattr(select, kind)(pattern or None))
     return selectors or None

@@ -11,10 +11,10 @@ from rich.text import Text
 
 from .._errors import GradwatchError, counted
 from ..diagnose import Finding, diagnose
-from ..run import Run, open_run
+from ..run import Run
 from ..show.report import write_report
 from ._explain import explain
-from ._train import build_network, train
+from ._train import train
 
 MARK = ".gradwatch-demo"
 """File that marks a directory as one that a demo wrote."""
@@ -40,21 +40,21 @@ def run_demo(out: Path, console: Console, *, quick: bool = False) -> None:
     right = "of 400 new pictures are right."
 
     _head(console, f"1. A network with a planted fault learns shapes ({backend})")
-    model = build_network(faulty=True)
-    score = train(model, out / "runs" / "faulty", console, quick=quick)
+    _, faulty, score = train("faulty", out / "runs", console, quick=quick)
     console.print(f"\n{score:.0%} {right}")
 
     _head(console, "2. What gradwatch found")
-    faulty = open_run(out / "runs" / "faulty")
     findings = diagnose(faulty)
     for finding in findings:
         console.print(Text(f"{finding}\n"))
 
     _head(console, "3. The same network, repaired: GELU and He initialisation")
-    model = build_network(faulty=False)
-    score = train(model, out / "runs" / "repaired", console, quick=quick)
-    repaired = open_run(out / "runs" / "repaired")
-    console.print(f"\n{score:.0%} {right} {_verdict(repaired)}")
+    model, repaired, score = train("repaired", out / "runs", console, quick=quick)
+    left = diagnose(repaired)
+    verdict = "Nothing is wrong with its gradients."
+    if left:
+        verdict = f"{counted(len(left), 'finding')}: {left[0].one_line()}"
+    console.print(f"\n{score:.0%} {right} {verdict}")
 
     _head(console, "4. Why it says what it says")
     explanation, attribution = explain(model)
@@ -72,24 +72,26 @@ def run_demo(out: Path, console: Console, *, quick: bool = False) -> None:
         console.print(Text(f"  {path}  ({path.stat().st_size / 1000:,.0f} kB)"))
 
     _head(console, "Where to look next")
-    console.print(Text(f"Open {report} in a browser: both runs, side by side."))
-    console.print(Text(f"tensorboard --logdir {out / 'runs'}  has a tab Gradients."))
-    console.print(
-        Text("Yours: model.fit(…, callbacks=[gradwatch.GradientMonitor('runs/a')])")
-    )
+    for line in (
+        f"Open {report} in a browser: both runs, side by side.",
+        f"tensorboard --logdir {out / 'runs'}  has a tab Gradients.",
+        "Yours: model.fit(…, callbacks=[gradwatch.GradientMonitor('runs/a')])",
+    ):
+        console.print(Text(line))
 
 
 def _prepare(out: Path) -> None:
     """Makes the directory, and deletes the runs of an earlier demo in it."""
+    rule, what = "", ""
     if out.exists() and not out.is_dir():
+        rule, what = "be a directory", "is a file"
+    elif out.exists() and any(out.iterdir()) and not (out / MARK).exists():
+        rule = "be a new or an empty directory, or that of an earlier demo"
+        what = "holds other things"
+    if rule:
         raise GradwatchError(
-            f"`--out` must be a directory. Received: {str(out)!r}, which is a file. "
-            "Give another name."
-        )
-    if out.exists() and any(out.iterdir()) and not (out / MARK).exists():
-        raise GradwatchError(
-            "`--out` must be a new or an empty directory, or that of an earlier demo. "
-            f"Received: {str(out)!r}, which holds other things. Give another name."
+            f"`--out` must {rule}. Received: {str(out)!r}, which {what}. Give another "
+            "name."
         )
     out.mkdir(parents=True, exist_ok=True)
     (out / MARK).touch()
@@ -101,13 +103,6 @@ def _prepare(out: Path) -> None:
 def _head(console: Console, text: str) -> None:
     console.print()
     console.rule(f"[bold]{text}", align="left", style="dim")
-
-
-def _verdict(run: Run) -> str:
-    findings = diagnose(run)
-    if findings:
-        return f"{counted(len(findings), 'finding')}: {findings[0].one_line()}"
-    return "Nothing is wrong with its gradients."
 
 
 def _draw(

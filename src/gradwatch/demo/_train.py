@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from rich.console import Console
 
 from ..monitor import GradientMonitor
+from ..run import Run, open_run
 from ..show.live import follow
 from ._shapes import SHAPES, draw_shapes
 
@@ -28,22 +30,14 @@ def build_network(*, faulty: bool) -> Any:
     activation, initial = (
         ("sigmoid", "glorot_uniform") if faulty else ("gelu", "he_normal")
     )
-    dense = [
-        layers.Dense(
-            32,
-            activation=activation,
-            kernel_initializer=initial,
-            name=f"dense_{depth}",
-        )
-        for depth in range(1, DEPTH + 1)
-    ]
+    dense = partial(layers.Dense, 32, activation, kernel_initializer=initial)
     model = keras.Sequential(
         [
             keras.Input((28, 28, 1)),
             layers.Conv2D(8, 5, strides=2, activation="relu", name="conv_1"),
             layers.Conv2D(16, 3, strides=2, activation="relu", name="conv_2"),
             layers.Flatten(name="flatten"),
-            *dense,
+            *(dense(name=f"dense_{depth}") for depth in range(1, DEPTH + 1)),
             layers.Dense(len(SHAPES), name="scores"),
         ],
         name="faulty" if faulty else "repaired",
@@ -55,12 +49,15 @@ def build_network(*, faulty: bool) -> Any:
     return model
 
 
-def train(model: Any, directory: Path, console: Console, *, quick: bool) -> float:
+def train(
+    name: str, directory: Path, console: Console, *, quick: bool
+) -> tuple[Any, Run, float]:
     """Trains a network, watched, with the live view beside it.
 
     Returns:
-        The share of new pictures that it tells right.
+        The model, its run, and the share of new pictures that it tells right.
     """
+    model, directory = build_network(faulty=name == "faulty"), directory / name
     x, y = draw_shapes(512 if quick else 2400, seed=0)
     epochs = 1 if quick else 3
     monitor = GradientMonitor(directory, every=2, histograms=10)
@@ -77,4 +74,4 @@ def train(model: Any, directory: Path, console: Console, *, quick: bool) -> floa
         view.join()
     x, y = draw_shapes(400, seed=1)
     guessed = keras.ops.convert_to_numpy(model(x, training=False)).argmax(axis=-1)
-    return float(np.mean(guessed == y))
+    return model, open_run(directory), float(np.mean(guessed == y))

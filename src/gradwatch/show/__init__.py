@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from ._checks import plot_curves as plot_curves
-from ._checks import plot_randomisation as plot_randomisation
 from ._format import number as number
 from ._html import table_html as table_html
 from ._plot import plot_flow as plot_flow

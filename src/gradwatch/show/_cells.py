@@ -66,7 +66,6 @@ class Grid:
 
 def grid_of_rows(
     rows: Sequence[Row],
-    *,
     title: str,
     footer: Sequence[str] = (),
     digits: int = 4,
@@ -90,11 +89,16 @@ def grid_of_rows(
             records.append([cells[heading] for heading in headings])
         title_of = HEADINGS.get(kind, form.printable(kind))
         sections.append((f"{title_of} ({len(members)})", records))
+    reasons: dict[str, list[str]] = {}  # each once, with the names it holds for
+    for row in rows:
+        if row.missing is not None:
+            names = reasons.setdefault(form.printable(row.missing), [])
+            names.append(form.printable(row.name))
     return Grid(
         form.printable(title),
         [(h, "left" if h in ("name", "shape") else "right") for h in headings],
         sections,
-        _notes(rows),
+        list(reasons.items()),
         [form.printable(line) for line in footer],
     )
 
@@ -127,16 +131,6 @@ def norm_bars(rows: Sequence[Row]) -> list[float | None]:
     ]
 
 
-def _notes(rows: Iterable[Row]) -> list[tuple[str, list[str]]]:
-    """Returns each reason once, with the names it holds for."""
-    reasons: dict[str, list[str]] = {}
-    for row in rows:
-        if row.missing is not None:
-            names = reasons.setdefault(form.printable(row.missing), [])
-            names.append(form.printable(row.name))
-    return list(reasons.items())
-
-
 def _cells(row: Row, digits: int, bar: float | None) -> Iterator[Cell]:
     """Yields the cells below `_HEADINGS`."""
     absent: Tone = "plain" if row.missing is None else "dim"
@@ -147,8 +141,7 @@ def _cells(row: Row, digits: int, bar: float | None) -> Iterator[Cell]:
     for name in _NUMBERS:
         value = getattr(row, name)
         odd = value is not None and not math.isfinite(value)
-        text = form.number(value, digits)
-        length = bar if name == "norm" else None
+        text, length = form.number(value, digits), bar if name == "norm" else None
         yield _cell(value, text, "alarm" if odd else "plain", length)
     many = row.zeros is not None and row.zeros >= MOSTLY_ZERO
     yield _cell(row.zeros, form.percent(row.zeros), "warn" if many else "plain")

@@ -14,6 +14,7 @@ from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.style import context
 from matplotlib.ticker import (
     FixedLocator,
@@ -24,34 +25,10 @@ from matplotlib.ticker import (
 )
 
 from . import palette
+from .static import FIGURE
 
 PERCENT = FuncFormatter(lambda share, _: f"{share:.0%}")
 Style = dict[str, Any]
-
-_STYLE: dict[str, Any] = {
-    "axes.edgecolor": palette.FAINT,
-    "axes.axisbelow": True,
-    "font.size": 9.0,
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-    "legend.columnspacing": 1.4,
-    "legend.handletextpad": 0.2,
-    "figure.constrained_layout.w_pad": 0.1,
-    "figure.constrained_layout.h_pad": 0.1,
-}
-
-
-def _colours(theme: palette.Theme) -> dict[str, Any]:
-    return {
-        "figure.facecolor": theme.paper,
-        "axes.facecolor": theme.paper,
-        "text.color": theme.ink,
-        "axes.labelcolor": theme.ink,
-        "xtick.color": theme.muted,
-        "ytick.color": theme.muted,
-        "xtick.labelcolor": theme.ink,
-        "ytick.labelcolor": theme.ink,
-    }
 
 
 class ShownFigure(Figure):
@@ -73,7 +50,14 @@ def new_figure(
     width: float, height: float, theme: palette.Theme = palette.THEMES["light"]
 ) -> Iterator[Figure]:
     """Yields a figure to draw on in our style, independent of the style set outside."""
-    with context(["default", _STYLE, _colours(theme)]):
+    inks = ("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor")
+    colours = {
+        "axes.edgecolor": palette.FAINT,
+        **dict.fromkeys(("figure.facecolor", "axes.facecolor"), theme.paper),
+        **dict.fromkeys(inks, theme.ink),
+        **dict.fromkeys(("xtick.color", "ytick.color"), theme.muted),
+    }
+    with context(["default", FIGURE, colours]):
         figure = ShownFigure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
         yield figure
@@ -98,6 +82,14 @@ def marker(sign: str, size: float, edge: Any, width: float = 1.0, **more: Any) -
     """Returns the style of points that no line connects."""
     style = {"marker": sign, "markersize": size, "markeredgecolor": edge}
     return {**style, "markeredgewidth": width, "linestyle": "none", **more}
+
+
+def points(ax: Axes, at: Any, style: Style, **more: Any) -> list[Line2D]:
+    """Draws points, and returns their entry of a legend; neither, if there are none."""
+    if not len(at[0]):
+        return []
+    ax.plot(*at, **style, **more)
+    return [Line2D([], [], **style)]
 
 
 def log_limits(
@@ -148,6 +140,14 @@ def colour_scale(image: ScalarMappable, ax: Axes, label: str) -> Axis:
     bar.ax.yaxis.set_minor_locator(NullLocator())
     axis: Axis = bar.ax.yaxis
     return axis
+
+
+def inches(ax: Axes) -> tuple[float, float]:
+    """Returns the width and height of axes on paper, before any layout."""
+    figure = ax.get_figure(root=True)
+    box = ax.get_position()
+    width, height = figure.get_size_inches() if figure else (8.0, 6.0)
+    return width * box.width, height * box.height
 
 
 def note(

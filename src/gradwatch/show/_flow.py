@@ -16,9 +16,9 @@ from matplotlib.lines import Line2D
 from gradwatch.summarise import Row
 
 from . import palette
-from ._figure import Style, marker, new_figure
+from ._figure import Style, marker, new_figure, points
 from ._flow_axis import FlowAxis
-from ._marks import Block, Mark, marks_of
+from ._marks import Mark, marks_of
 
 # The marker, the index of the hue and the label of each group of gradients.
 _GROUPS = {
@@ -55,14 +55,19 @@ def draw_flow(
 
 def _draw(axis: FlowAxis, title: str) -> list[Line2D]:
     """Draws everything but the legend, whose entries it returns."""
-    marks, kinds = axis.marks, axis.kinds
-    for kind, group in product(kinds, _TRENDS):
-        _draw_trend(axis, group, [m for m in marks if _within(m, group, kind)])
-    handles = []
-    valued = [mark for mark in marks if mark.state == "value"]
-    for group in dict.fromkeys(mark.group for mark in valued):
-        members = [mark for mark in valued if mark.group == group]
-        handles.append(_draw_group(axis, group, members))
+    marks = axis.marks
+    for kind, group in product(axis.kinds, _TRENDS):
+        # A gradient without a value breaks the line.
+        own = [m for m in marks if m.group == group and m.position in kind]
+        line = axis.xy([m.position for m in own], [m.typical for m in own])
+        if not all(math.isnan(mark.typical) for mark in own):
+            style: Style = {"color": _group(axis, group)[1], "alpha": 0.35}
+            axis.ax.plot(*line, **style, linewidth=1.2, zorder=2)
+    groups: dict[str, list[Mark]] = {}
+    for mark in marks:
+        if mark.state == "value":
+            groups.setdefault(mark.group, []).append(mark)
+    handles = [_draw_group(axis, group, members) for group, members in groups.items()]
     handles += _draw_edges(axis, marks)
     axis.finish(title)
     return handles
@@ -71,19 +76,6 @@ def _draw(axis: FlowAxis, title: str) -> list[Line2D]:
 def _group(axis: FlowAxis, group: str) -> tuple[str, str, str]:
     sign, hue, label = _GROUPS.get(group, ("P", 4, group))
     return sign, axis.theme.hues[hue], label
-
-
-def _within(mark: Mark, group: str, kind: Block) -> bool:
-    return mark.group == group and kind.first <= mark.position <= kind.last
-
-
-def _draw_trend(axis: FlowAxis, group: str, marks: Sequence[Mark]) -> None:
-    """Connects the markers of one group; a gradient without a value breaks the line."""
-    if all(math.isnan(mark.typical) for mark in marks):
-        return
-    line = axis.xy([mark.position for mark in marks], [m.typical for m in marks])
-    colour = _group(axis, group)[1]
-    axis.ax.plot(*line, color=colour, alpha=0.35, linewidth=1.2, zorder=2)
 
 
 def _draw_group(axis: FlowAxis, group: str, marks: Sequence[Mark]) -> Line2D:
@@ -101,8 +93,8 @@ def _draw_group(axis: FlowAxis, group: str, marks: Sequence[Mark]) -> Line2D:
     size = _SIZES.get(sign, 5) * max(0.7, axis.dots)
     paper = axis.ax.get_facecolor()
     style = marker(sign, size, paper, 0.5, markerfacecolor=colour)
-    points = axis.xy([m.position for m in drawn], [m.typical for m in drawn])
-    axis.ax.plot(*points, **style, zorder=4)
+    at = axis.xy([m.position for m in drawn], [m.typical for m in drawn])
+    axis.ax.plot(*at, **style, zorder=4)
     return Line2D([], [], **{**style, "markersize": 6}, label=label)
 
 
@@ -119,9 +111,7 @@ def _draw_edges(axis: FlowAxis, marks: Sequence[Mark]) -> list[Line2D]:
     ]
     handles = []
     for label, end, style, members in kinds:
-        if members:
-            points = axis.xy([m.position for m in members], [float(end)] * len(members))
-            at: Style = {"transform": axis.edge(end), "clip_on": False, "zorder": 5}
-            axis.ax.plot(*points, **style, **at)
-            handles.append(Line2D([], [], **style, label=label))
+        at = axis.xy([m.position for m in members], [float(end)] * len(members))
+        edge: Style = {"transform": axis.edge(end), "clip_on": False, "zorder": 5}
+        handles += points(axis.ax, at, {**style, "label": label}, **edge)
     return handles

@@ -11,9 +11,10 @@ from matplotlib.ticker import NullLocator
 from matplotlib.transforms import Transform, blended_transform_factory, offset_copy
 
 from . import palette
-from ._figure import Style, log_limits, log_ticks, note, set_ticks
+from ._figure import Style, inches, log_limits, log_ticks, note, set_ticks
 from ._fold import fold
 from ._marks import Block, Mark, blocks_of, spaced, without_common_start
+from .palette import Theme
 
 MOST_NAMED = 60  # beyond, a figure with every address is taller than a screen
 INSIDE = 0.11  # inches from an end of the value axis to the marks that lie there
@@ -38,17 +39,13 @@ class FlowAxis:
     """
 
     def __init__(
-        self,
-        ax: Axes,
-        marks: Sequence[Mark],
-        kinds: Sequence[Block],
-        theme: palette.Theme,
+        self, ax: Axes, marks: Sequence[Mark], kinds: Sequence[Block], theme: Theme
     ) -> None:
         self.ax = ax
         self.theme = theme
         self.marks = marks
         self.kinds = kinds
-        width, height = _inches(ax)
+        width, height = inches(ax)
         self.named = len(marks) <= min(MOST_NAMED, height / 0.13)
         self.dots = min(1.0, (height if self.named else width) / (0.14 * len(marks)))
         self._labels = max(2, int(width / 0.22))
@@ -80,7 +77,12 @@ class FlowAxis:
 
     def finish(self, title: str) -> None:
         """Sets scales, limits, ticks, labels and the title."""
-        ax, (low, high) = self.ax, self._limits()
+        ax, marks = self.ax, self.marks
+        values = [v for m in marks for v in (m.typical, m.largest)]
+        # Room for the marks at the edges.
+        edge = any(m.state in ("zero", "missing", "empty") for m in marks)
+        rooms = [0.13 if m else 0.06 for m in (edge, any(m.alarm for m in marks))]
+        low, high = log_limits(values, 2, *rooms)
         # The limits below are final, and trying others on the way may overflow.
         ax.set_autoscale_on(False)
         value: Axis = ax.xaxis if self.named else ax.yaxis
@@ -93,24 +95,22 @@ class FlowAxis:
             ax.set(xlim=(-1, self._last + 1), xlabel=DEPTH)
             self._name_blocks()
         ax.tick_params("y" if self.named else "x", length=0)
-        if not any(mark.state == "value" for mark in self.marks):
+        if any(mark.state == "value" for mark in marks):
+            log_ticks(value, low, high)
+        else:
             set_ticks(value, NullLocator())  # any scale would be made up
             value.set_label_text(NO_VALUES)
-        else:
-            log_ticks(value, low, high)
         value.grid(True, color=palette.FAINT, linewidth=0.6)
         ax.spines[["top", "right"]].set_visible(False)
         ax.set_title(title, loc="left", fontweight="bold", pad=9, parse_math=False)
         self._show_float16()
-        if len(self.kinds) > 1:
-            self._show_kinds()
-
-    def _limits(self) -> tuple[float, float]:
-        """Returns the ends of the value axis, with room for the marks at its edges."""
-        values = [v for m in self.marks for v in (m.typical, m.largest)]
-        edge = any(m.state in ("zero", "missing", "empty") for m in self.marks)
-        alarm = any(m.alarm for m in self.marks)
-        return log_limits(values, 2, 0.13 if edge else 0.06, 0.13 if alarm else 0.06)
+        before, end, shift = (0.9, 0, (4, -3)) if self.named else (0, 1, (-3, -10))
+        units = self.xy("data", "axes fraction")
+        for kind in (
+            self.kinds if len(self.kinds) > 1 else ()
+        ):  # each headed by its name
+            at = self.xy(kind.first - before, end)
+            note(ax, kind.label, at, shift, units, fontweight="bold")
 
     def _name_each(self) -> None:
         names = fold((mark.name for mark in self.marks), 46)
@@ -130,11 +130,7 @@ class FlowAxis:
         """Names blocks of layers, the largest first, as far as there is room."""
         labels: list[Block] = []
         for kind in self.kinds:
-            inside = [
-                (m.position, m.name)
-                for m in self.marks
-                if kind.first <= m.position <= kind.last
-            ]
+            inside = [(m.position, m.name) for m in self.marks if m.position in kind]
             blocks = blocks_of(inside)
             for block in blocks[1::2]:
                 ends = block.first - 0.5, block.last + 0.5
@@ -153,14 +149,6 @@ class FlowAxis:
         if start:
             self.ax.set_xlabel(f"{start}…, by {DEPTH}", parse_math=False)
 
-    def _show_kinds(self) -> None:
-        """Heads each kind with its name."""
-        before, end, shift = (0.9, 0, (4, -3)) if self.named else (0, 1, (-3, -10))
-        units = self.xy("data", "axes fraction")
-        for kind in self.kinds:
-            at = self.xy(kind.first - before, end)
-            note(self.ax, kind.label, at, shift, units, fontweight="bold")
-
     def _show_float16(self) -> None:
         """Marks where float16 rounds to zero, when a typical value lies below."""
         if not any(mark.typical <= FLOAT16_VANISHES for mark in self.marks):
@@ -171,10 +159,3 @@ class FlowAxis:
         at, units = self.xy(end, FLOAT16_VANISHES), self.xy("axes fraction", "data")
         style: Style = {"color": self.theme.muted, "fontsize": 7.5, "ha": side}
         note(self.ax, "zero in float16", at, shift, units, **style)
-
-
-def _inches(ax: Axes) -> tuple[float, float]:
-    figure = ax.get_figure(root=True)
-    box = ax.get_position()
-    width, height = figure.get_size_inches() if figure else (8.0, 6.0)
-    return width * box.width, height * box.height

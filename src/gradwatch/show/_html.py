@@ -8,7 +8,7 @@ from html import escape
 from gradwatch.summarise import Row
 
 from ._cells import Cell, Grid, grid_of_rows
-from .palette import THEMES, TONES, tone_colour
+from .palette import THEMES, TONES, Theme, tone_colour
 from .static import NOTEBOOK
 
 # Notebooks say which theme they use, not which one the system prefers: JupyterLab and
@@ -39,7 +39,7 @@ def table_html(rows: Sequence[Row], *, title: str, footer: Sequence[str] = ()) -
         title: The line above the table.
         footer: The lines below it.
     """
-    return "\n".join(_lines(grid_of_rows(rows, title=title, footer=footer)))
+    return "\n".join(_lines(grid_of_rows(rows, title, footer)))
 
 
 def _lines(grid: Grid) -> Iterator[str]:
@@ -82,10 +82,9 @@ def table_head(columns: Iterable[tuple[str, str]]) -> str:
 
 
 def _cell(cell: Cell, align: str) -> str:
-    words = escape(cell.text)
+    words, bar = escape(cell.text), ""
     if cell.tone == "alarm":  # seen also where style sheets are stripped
         words = f"<strong>{words}</strong>"
-    bar = ""
     if cell.bar is not None:
         bar = f'<span class="bar" style="width:{4 * cell.bar:.2f}em"></span>'
         align += " barred"
@@ -93,22 +92,16 @@ def _cell(cell: Cell, align: str) -> str:
     return f'<td class="{align} {cell.tone}"{tip}>{bar}{words}</td>'
 
 
-def _style() -> str:
-    """Returns the style sheet: colours are inherited, or set for light and for dark."""
-    light, dark = THEMES["light"], THEMES["dark"]
-    rules = [
-        ("bar", "background", light.hues[0], dark.hues[0]),
-        ("pos", "background", light.positive, dark.positive),
-        ("neg", "background", light.negative, dark.negative),
-        *((t, "color", tone_colour(t, light), tone_colour(t, dark)) for t in TONES),
-    ]
-    lines = []
-    for name, style, on_light, on_dark in rules:
-        if on_light is not None:
-            selectors = ",".join(f"{theme} .gradwatch .{name}" for theme in _DARK)
-            lines.append(f".gradwatch .{name}{{{style}:{on_light}}}")
-            lines.append(f"{selectors}{{{style}:{on_dark}}}")
-    return NOTEBOOK.read_text(encoding="utf-8") + "\n".join(lines)
+def _colours(theme: Theme) -> str:
+    """Returns the custom properties of the style sheet; what has none is inherited."""
+    named: list[tuple[str, str | None]] = [(t, tone_colour(t, theme)) for t in TONES]
+    named += [("bar", theme.hues[0]), ("pos", theme.positive), ("neg", theme.negative)]
+    return "".join(f"--gw-{name}:{colour};" for name, colour in named if colour)
 
 
-STYLE = _style()
+_ON_DARK = ",".join(f"{page} .gradwatch" for page in _DARK)
+STYLE = (
+    f".gradwatch{{{_colours(THEMES['light'])}}}\n"
+    f"{_ON_DARK}{{{_colours(THEMES['dark'])}}}\n"
+    f"{NOTEBOOK.read_text(encoding='utf-8')}"
+)

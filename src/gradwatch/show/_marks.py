@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,6 +52,9 @@ class Block:
     label: str
     first: float
     last: float
+
+    def __contains__(self, position: float) -> bool:
+        return self.first <= position <= self.last
 
 
 def marks_of(rows: Sequence[Row]) -> tuple[list[Mark], list[Block]]:
@@ -111,24 +115,23 @@ def without_common_start(names: Sequence[str]) -> tuple[str, list[str]]:
     >>> without_common_start(["net/a/b", "net/c"])
     ('net/', ['a/b', 'c'])
     """
-    split = [name.split("/") for name in names]
-    depth = 0
-    while all(len(parts) > depth + 1 for parts in split) and (
-        len({parts[depth] for parts in split}) == 1
-    ):
-        depth += 1
-    start = "".join(f"{part}/" for part in split[0][:depth])
-    return start, ["/".join(parts[depth:]) for parts in split]
+    levels = zip(*(name.split("/")[:-1] for name in names), strict=False)
+    shared = itertools.takewhile(lambda level: len(set(level)) == 1, levels)
+    start = "".join(f"{level[0]}/" for level in shared)
+    return start, [name.removeprefix(start) for name in names]
 
 
 def _mark(row: Row, position: float) -> Mark:
+    """Returns the mark of a row; in attention a bias has two axes."""
     state, typical, largest = _state(row), math.nan, math.nan
     if state == "value" and row.mean_abs is not None:
         typical = row.mean_abs
         if row.min is not None and row.max is not None:
             largest = max(abs(row.min), abs(row.max))
+    is_vector = len(row.shape) <= 1 or row.name.endswith(_VECTORS)
+    group = "vector" if row.kind == "weight" and is_vector else row.kind
     name, alarm = printable(row.name), bool(row.nonfinite)
-    return Mark(position, name, _group(row), state, typical, largest, alarm)
+    return Mark(position, name, group, state, typical, largest, alarm)
 
 
 def _state(row: Row) -> State:
@@ -139,11 +142,3 @@ def _state(row: Row) -> State:
     if math.isnan(row.mean_abs):
         return "nonfinite"
     return "value" if row.mean_abs > 0 else "zero"
-
-
-def _group(row: Row) -> str:
-    """Returns the group of markers of a row; in attention a bias has two axes."""
-    if row.kind != "weight":
-        return row.kind
-    last = row.name.rsplit("/", 1)[-1]
-    return "vector" if len(row.shape) <= 1 or last.endswith(_VECTORS) else "weight"

@@ -72,23 +72,18 @@ def table_rich(
         title: The line above the table.
         footer: The lines below it.
     """
-    return FittedTable(lambda width: fit_rows(rows, title, footer, width))
 
+    def fullest(width: int) -> Grid:
+        for digits, hidden, enough in _LAYOUTS:
+            footnote = f"not shown at this width: {', '.join(hidden)}"
+            lines = (*footer, footnote) if hidden else footer
+            grid = grid_of_rows(rows, title, lines, digits, hidden)
+            names, *others = natural_widths(grid)
+            if width - sum(others) - GAP * len(others) >= min(names, enough):
+                break
+        return grid
 
-def fit_rows(
-    rows: Sequence[Row], title: str, footer: Sequence[str], width: int
-) -> Grid:
-    """Returns the fullest table of gradients that fits the width."""
-    for digits, hidden, enough in _LAYOUTS:
-        footnote = (f"not shown at this width: {', '.join(hidden)}",) if hidden else ()
-        lines = (*footer, *footnote)
-        grid = grid_of_rows(
-            rows, title=title, footer=lines, digits=digits, hidden=hidden
-        )
-        names, *others = natural_widths(grid)
-        if width - sum(others) - GAP * len(others) >= min(names, enough):
-            break
-    return grid
+    return FittedTable(fullest)
 
 
 def natural_widths(grid: Grid) -> list[int]:

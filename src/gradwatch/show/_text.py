@@ -97,12 +97,12 @@ def plain_table(
     Raises:
         ValueError: If a record has more or fewer entries than there are columns.
     """
-    for record in records:
-        if len(record) != len(columns):
-            raise ValueError(
-                f"`records` must have {len(columns)} entries each, one per column. "
-                f"Received: {tuple(record)!r}. Use an empty string for what is unknown."
-            )
+    wrong = next((own for own in records if len(own) != len(columns)), None)
+    if wrong is not None:
+        raise ValueError(
+            f"`records` must have {len(columns)} entries each, one per column. "
+            f"Received: {tuple(wrong)!r}. Use an empty string for what is unknown."
+        )
     grid_columns: list[tuple[str, Literal["left", "right"]]] = []
     for index, name in enumerate(columns):
         words = [record[index] for record in records]
@@ -129,9 +129,14 @@ def _is_number(word: str) -> bool:
 
 def printed(renderable: RenderableType, width: int | None = None) -> str:
     """Returns what rich would print, as plain text."""
+    # `sys.stdout` is None under pythonw, and need not have `isatty` when replaced.
+    terminal = getattr(sys.stdout, "isatty", lambda: False)()
+    shown = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns
+    if width is None:
+        width = shown if terminal else DEFAULT_WIDTH
     console = Console(
         file=io.StringIO(),
-        width=max(NARROWEST, _terminal_width() if width is None else width),
+        width=max(NARROWEST, width),
         color_system=None,
         force_terminal=False,
         force_jupyter=False,
@@ -143,14 +148,6 @@ def printed(renderable: RenderableType, width: int | None = None) -> str:
         console.print(renderable)
     lines = capture.get().split("\n")
     return _showable("\n".join(line.rstrip() for line in lines).strip("\n"))
-
-
-def _terminal_width() -> int:
-    # `sys.stdout` is None under pythonw, and need not have `isatty` when replaced.
-    isatty = getattr(sys.stdout, "isatty", None)
-    if isatty is None or not isatty():
-        return DEFAULT_WIDTH
-    return shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns
 
 
 def _showable(text: str) -> str:

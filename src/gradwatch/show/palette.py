@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ ThemeName = Literal["light", "dark"]
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """The colours of figures and pages on a light or a dark background.
+    """The colours of figures and pages; the defaults are for a light background.
 
     Attributes:
         paper: The background of figures and cards.
@@ -64,37 +64,34 @@ class Theme:
         page: Further colours of the tab and the report, by name.
     """
 
-    paper: str
-    ink: str
-    muted: str
-    alarm: str
-    warn: str
-    good: str
-    hues: tuple[str, ...]
-    ramp: tuple[str, ...]
-    fork: tuple[str, ...]
-    nan: str
-    posinf: str
-    neginf: str
-    zero: str
-    unmeasured: str
-    sick: str
-    positive: str
-    negative: str
-    rising: tuple[str, str, str]
-    washed: tuple[float, float]
-    page: Mapping[str, str]
+    paper: str = "#FFFFFF"
+    ink: str = INK
+    muted: str = MUTED
+    alarm: str = ALARM
+    warn: str = "#8A5A00"
+    good: str = "#00694D"
+    hues: tuple[str, ...] = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION)
+    ramp: tuple[str, ...] = ("#F2F6E4", "#A9DCC6", "#43AAC6", "#0072B2", "#0A2A5C")
+    fork: tuple[str, ...] = ("#084A80", "#5AA6D6", "#F4F4F2", "#F0A43C", "#9A4A00")
+    nan: str = ALARM
+    posinf: str = ORANGE
+    neginf: str = PURPLE
+    zero: str = "#D5CFC8"
+    unmeasured: str = "#80889030"
+    sick: str = VERMILION
+    positive: str = VERMILION
+    negative: str = BLUE
+    rising: tuple[str, str, str] = ("#F7D08A", "#DD6B0C", "#8A2A00")
+    washed: tuple[float, float] = (0.66, 1.0)
+    page: Mapping[str, str] = field(kw_only=True)
 
     @property
     def css(self) -> str:
         """The custom properties of the tab's and the report's style sheets."""
+        own = ("ink", "muted", "alarm", "warn", "good")
         variables = {
             "card": self.paper,
-            "ink": self.ink,
-            "muted": self.muted,
-            "alarm": self.alarm,
-            "warn": self.warn,
-            "good": self.good,
+            **{name: getattr(self, name) for name in own},
             "accent": self.hues[0],
             "second": self.sick,
             "clip": self.posinf,
@@ -119,45 +116,28 @@ _PAGES = {
     "shadow": ("0 1px 2px #1F232812", "none"),
 }
 
-# Likewise; the fields of a theme.
-_FIELDS: dict[str, tuple[Any, Any]] = {
-    "paper": ("#FFFFFF", "#181B20"),
-    "ink": (INK, "#E6EAEE"),
-    "muted": (MUTED, "#9AA4AF"),
-    "alarm": (ALARM, "#FF7B72"),
-    "warn": ("#8A5A00", "#F2B84B"),
-    "good": ("#00694D", "#4FD1A5"),
-    "hues": (
-        (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION),
-        # The darkest hue of the light page is near this page.
-        (SKY, ORANGE, "#2BC48F", PURPLE, "#4C9BE0", "#FF9B57"),
-    ),
-    "ramp": (
-        ("#F2F6E4", "#A9DCC6", "#43AAC6", "#0072B2", "#0A2A5C"),
-        ("#12243F", "#0072B2", "#43AAC6", "#A9DCC6", "#FBFBE3"),
-    ),
-    "fork": (
-        ("#084A80", "#5AA6D6", "#F4F4F2", "#F0A43C", "#9A4A00"),
-        ("#8FD0F5", "#1F78B4", "#22262B", "#C77B12", "#FFC872"),
-    ),
-    "nan": (ALARM, "#FF4B4B"),
-    "posinf": (ORANGE, ORANGE),
-    "neginf": (PURPLE, PURPLE),
-    "zero": ("#D5CFC8", "#4C4741"),
-    "unmeasured": ("#80889030", "#80889030"),
-    "sick": (VERMILION, "#FF9B57"),
-    "positive": (VERMILION, ORANGE),
-    "negative": (BLUE, SKY),
-    "rising": (("#F7D08A", "#DD6B0C", "#8A2A00"), ("#7A3A08", "#E88A1A", "#FFE3A0")),
-    "washed": ((0.66, 1.0), (0.06, 0.36)),
-}
-
 THEMES: dict[str, Theme] = {
-    theme: Theme(
-        **{name: pair[index] for name, pair in _FIELDS.items()},
-        page={name: pair[index] for name, pair in _PAGES.items()},
-    )
-    for index, theme in enumerate(("light", "dark"))
+    "light": Theme(page={name: light for name, (light, _) in _PAGES.items()}),
+    "dark": Theme(
+        paper="#181B20",
+        ink="#E6EAEE",
+        muted="#9AA4AF",
+        alarm="#FF7B72",
+        warn="#F2B84B",
+        good="#4FD1A5",
+        # The darkest hue of the light page is near this page.
+        hues=(SKY, ORANGE, "#2BC48F", PURPLE, "#4C9BE0", "#FF9B57"),
+        ramp=("#12243F", "#0072B2", "#43AAC6", "#A9DCC6", "#FBFBE3"),
+        fork=("#8FD0F5", "#1F78B4", "#22262B", "#C77B12", "#FFC872"),
+        nan="#FF4B4B",
+        zero="#4C4741",
+        sick="#FF9B57",
+        positive=ORANGE,
+        negative=SKY,
+        rising=("#7A3A08", "#E88A1A", "#FFE3A0"),
+        washed=(0.06, 0.36),
+        page={name: dark for name, (_, dark) in _PAGES.items()},
+    ),
 }
 
 Tone = Literal["plain", "dim", "warn", "alarm", "heading"]

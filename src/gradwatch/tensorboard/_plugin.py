@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -27,9 +27,12 @@ from ..show.charts import (
     worst_index,
 )
 from ..show.static import SCRIPT
-from ._runs import PLUGIN, Runs, ServedRun
+from ._runs import PLUGIN, Picture, Runs, ServedRun
 
 _MOST = 4096  # buckets
+
+Args = Mapping[str, str]
+"""The arguments of a request."""
 
 
 class GradientsPlugin(base_plugin.TBPlugin):
@@ -47,7 +50,7 @@ class GradientsPlugin(base_plugin.TBPlugin):
     def get_plugin_apps(self) -> dict[str, Any]:
         """Returns the routes."""
         answers: dict[str, Callable[[wrappers.Request], tuple[Any, str]]] = {
-            "/index.js": self._bundle,
+            "/index.js": lambda _: (SCRIPT.read_bytes(), "text/javascript"),
             "/runs": self._list,
             "/run": self._facts,
             "/heat": partial(self._picture, _heat),
@@ -69,9 +72,6 @@ class GradientsPlugin(base_plugin.TBPlugin):
 
     # routes ---------------------------------------------------------------------------
 
-    def _bundle(self, _: wrappers.Request) -> tuple[Any, str]:
-        return SCRIPT.read_bytes(), "text/javascript"
-
     def _list(self, request: wrappers.Request) -> tuple[Any, str]:
         names, begin = self._runs.names(*_asker(request))
         listed = {"runs": names, "begin": begin, "quantities": vocabulary()}
@@ -85,13 +85,12 @@ class GradientsPlugin(base_plugin.TBPlugin):
         return json.dumps(facts), "application/json"
 
     def _picture(
-        self,
-        answer: Callable[[Run, wrappers.Request], bytes],
-        request: wrappers.Request,
-    ) -> tuple[Any, str]:
+        self, picture: Picture, request: wrappers.Request
+    ) -> tuple[bytes, str]:
         """Returns the numbers of a picture, which are kept while nothing changes."""
-        key = (answer, *sorted(request.args.items()))
-        content = self._served(request).answer(key, lambda run: answer(run, request))
+        served, asked = self._served(request), tuple(sorted(request.args.items()))
+        with served.lock:
+            content = served.answer(served.run.version, picture, asked)
         return content, "application/octet-stream"
 
     def _served(self, request: wrappers.Request, *, refresh: bool = False) -> ServedRun:
@@ -121,31 +120,31 @@ def _app(answer: Callable[[wrappers.Request], tuple[Any, str]]) -> Any:
 # pictures -----------------------------------------------------------------------------
 
 
-def _heat(run: Run, request: wrappers.Request) -> bytes:
-    kind = _one_of(request, "kind", KINDS)
-    quantity = _one_of(request, "quantity", tuple(QUANTITIES))
-    count = _integer(request, "buckets", 1, _MOST)
-    return heat_answer(run, kind, quantity, _span(request), count)
+def _heat(run: Run, args: Args) -> bytes:
+    kind = _one_of(args, "kind", KINDS)
+    quantity = _one_of(args, "quantity", tuple(QUANTITIES))
+    count = _integer(args, "buckets", 1, _MOST)
+    return heat_answer(run, kind, quantity, _span(args), count)
 
 
-def _curves(run: Run, request: wrappers.Request) -> bytes:
-    count = _integer(request, "buckets", 1, _MOST)
-    return curves_answer(run, _span(request), count)
+def _curves(run: Run, args: Args) -> bytes:
+    count = _integer(args, "buckets", 1, _MOST)
+    return curves_answer(run, _span(args), count)
 
 
-def _snapshot(run: Run, request: wrappers.Request) -> bytes:
-    kind = _one_of(request, "kind", KINDS)
+def _snapshot(run: Run, args: Args) -> bytes:
+    kind = _one_of(args, "kind", KINDS)
     if not len(run.steps):
         raise NotFound("Nothing is recorded yet.")
-    return snapshot_answer(run, kind, _index(request, run, kind))
+    return snapshot_answer(run, kind, _index(args, run, kind))
 
 
-def _histograms(run: Run, request: wrappers.Request) -> bytes:
-    name = request.args.get("name", "")
+def _histograms(run: Run, args: Args) -> bytes:
+    name = args.get("name", "")
     if name not in run.names:
         raise NotFound("`name` must be a weight of the run.")
-    count = _integer(request, "count", 1, 512)
-    return histograms_answer(run, name, _span(request), count)
+    count = _integer(args, "count", 1, 512)
+    return histograms_answer(run, name, _span(args), count)
 
 
 # what a request says ------------------------------------------------------------------
@@ -156,41 +155,41 @@ def _asker(request: wrappers.Request) -> tuple[Any, str]:
     return plugin_util.context(environ), plugin_util.experiment_id(environ)
 
 
-def _one_of(request: wrappers.Request, name: str, known: tuple[str, ...]) -> str:
-    value = request.args.get(name, known[0])
+def _one_of(args: Args, name: str, known: tuple[str, ...]) -> str:
+    value = args.get(name, known[0])
     if value not in known:
         raise BadRequest(f"`{name}` must be one of {', '.join(known)}.")
     return value
 
 
-def _integer(request: wrappers.Request, name: str, least: int, most: int) -> int:
+def _integer(args: Args, name: str, least: int, most: int) -> int:
     try:
-        value = int(request.args.get(name, most))
+        value = int(args.get(name, most))
     except ValueError:
         raise BadRequest(f"`{name}` must be a whole number.") from None
     return min(max(value, least), most)
 
 
-def _index(request: wrappers.Request, run: Run, kind: str) -> int:
+def _index(args: Args, run: Run, kind: str) -> int:
     """Returns the index of a record, given by index, step, or cell of a heat map."""
-    if "step" not in request.args:
-        return _integer(request, "index", 0, len(run.steps) - 1)
-    span = _span(request)
-    if span is not None and "line" in request.args:
-        quantity = QUANTITIES[_one_of(request, "quantity", tuple(QUANTITIES))]
-        worst = worst_index(run, (kind, request.args["line"]), quantity, span)
+    if "step" not in args:
+        return _integer(args, "index", 0, len(run.steps) - 1)
+    span = _span(args)
+    if span is not None and "line" in args:
+        quantity = QUANTITIES[_one_of(args, "quantity", tuple(QUANTITIES))]
+        worst = worst_index(run, (kind, args["line"]), quantity, span)
         if worst is not None:
             return worst
-    step = _integer(request, "step", -(2**53), 2**53)
+    step = _integer(args, "step", -(2**53), 2**53)
     after = int(run.steps.searchsorted(step, "right"))
     return max(0, after - 1)  # the last record that is not later
 
 
-def _span(request: wrappers.Request) -> tuple[float, float] | None:
-    if "from" not in request.args:
+def _span(args: Args) -> tuple[float, float] | None:
+    if "from" not in args:
         return None
     try:
-        low, high = (float(request.args[key]) for key in ("from", "to"))
+        low, high = (float(args[key]) for key in ("from", "to"))
     except (ValueError, KeyError):
         raise BadRequest("`from` and `to` must be steps.") from None
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):

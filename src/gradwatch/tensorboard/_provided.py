@@ -21,8 +21,8 @@ class Provided:
     """
 
     def __init__(self, provider: Any, ctx: Any, experiment: str, run: str) -> None:
-        self._provider, self._ctx = provider, ctx
-        self._experiment, self._run = experiment, run
+        self._provider, self._ctx, self._run = provider, ctx, run
+        self._asked = {"experiment_id": experiment, "plugin_name": "gradwatch"}
         self._seen: dict[str, tuple[int, float]] = {}
         self.directory = Path(run)
         self.store = Store()
@@ -49,26 +49,20 @@ class Provided:
                 step = int(datum.step)
                 decoded = steps.setdefault(step, Decoded(step))
                 decoded.take(tag, meta, datum.numpy)
-        self._fill([decoded for _, decoded in sorted(steps.items())])
-        return True
-
-    def _fill(self, steps: list[Decoded]) -> None:
-        for decoded in steps:
+        ordered = [decoded for _, decoded in sorted(steps.items())]
+        for decoded in ordered:
             if (record := decoded.record) is not None:
                 self.store.append(record, decoded.counts)
-        for decoded in steps:
+        for decoded in ordered:
             for finding in decoded.findings:
                 self.store.add_finding(decoded.step, finding)
             for key, facts in decoded.notes.items():
                 self.store.note(key, facts)
+        return True
 
     def _ask(self, question: str, tags: Any, **more: Any) -> dict[str, Any]:
         """Returns the answer of the data provider by tag."""
-        answer: dict[str, Any] = getattr(self._provider, question)(
-            self._ctx,
-            experiment_id=self._experiment,
-            plugin_name="gradwatch",
-            run_tag_filter=tags,
-            **more,
-        ).get(self._run, {})
-        return answer
+        ask = getattr(self._provider, question)
+        answer = ask(self._ctx, run_tag_filter=tags, **self._asked, **more)
+        own: dict[str, Any] = answer.get(self._run, {})
+        return own

@@ -11,7 +11,8 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -26,28 +27,33 @@ _FIRST = 0.12  # seconds for the first answer, before which the page is empty
 _ANSWERS = 24  # answers that are kept: going back to a picture is immediate
 
 
+Asked = tuple[tuple[str, str], ...]
+"""The arguments of a request."""
+
+Picture = Callable[[Run, Mapping[str, str]], bytes]
+"""Returns the numbers of a picture, by the arguments of a request."""
+
+
 class ServedRun:
     """A run in memory, which several requests may ask at once.
 
     Attributes:
         run: The run.
         lock: Must be held while the run is read from or refreshed.
+        answer: Returns the numbers of a picture: those of before, if they are of the
+            same version of the run.
     """
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self.lock = threading.RLock()
-        self._answers: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
+        # The number of a version is part of the key: nothing that is kept is outdated.
+        self.answer = lru_cache(_ANSWERS)(self._answer)
 
-    def answer(self, key: tuple[Any, ...], make: Callable[[Run], bytes]) -> bytes:
-        """Returns an answer: the previous one, if nothing has changed since."""
-        with self.lock:
-            key = (self.run.version, *key)
-            if key not in self._answers:
-                self._answers[key] = make(self.run)
-                while len(self._answers) > _ANSWERS:
-                    self._answers.popitem(last=False)
-            return self._answers[key]
+    def _answer(self, version: int, picture: Picture, asked: Asked) -> bytes:
+        """Returns the numbers of a picture of this version of the run."""
+        del version
+        return picture(self.run, dict(asked))
 
     def refresh(self, *, always: bool) -> None:
         """Reads what is new, for a short time; the rest with the next request.
@@ -71,7 +77,12 @@ class Runs:
     def __init__(self, context: Any) -> None:
         self._provider = context.data_provider
         self._multiplexer = context.multiplexer
-        self._logdir = _local(context)
+        flags = context.flags
+        logdir = getattr(flags, "logdir", "") or ""
+        # The log directory, if it is on a local disk.
+        elsewhere = getattr(flags, "grpc_data_provider", "") or "://" in logdir
+        known = logdir and not elsewhere
+        self._logdir = os.path.abspath(os.path.expanduser(logdir)) if known else ""
         self._open: OrderedDict[tuple[str, str], ServedRun] = OrderedDict()
         self._lock = threading.Lock()
         self._listed: dict[str, tuple[float, frozenset[str]]] = {}
@@ -103,28 +114,15 @@ class Runs:
         key = (experiment, name)
         with self._lock:
             if key not in self._open:
-                self._open[key] = ServedRun(Run(self._source(ctx, experiment, name)))
+                path = os.path.join(self._logdir, name) if self._logdir else ""
+                if self._multiplexer is not None:
+                    path = self._multiplexer.RunPaths().get(name) or ""
+                source: Reader | Provided
+                source = Provided(self._provider, ctx, experiment, name)
+                if path and "://" not in path and Path(path).is_dir():
+                    source = Reader(path)
+                self._open[key] = ServedRun(Run(source))
             self._open.move_to_end(key)
             while len(self._open) > _KEPT:
                 self._open.popitem(last=False)
             return self._open[key]
-
-    def _source(self, ctx: Any, experiment: str, name: str) -> Reader | Provided:
-        path = None
-        if self._multiplexer is not None:
-            path = self._multiplexer.RunPaths().get(name)
-        elif self._logdir is not None:
-            path = os.path.join(self._logdir, name)
-        if path is not None and "://" not in path and Path(path).is_dir():
-            return Reader(path)
-        return Provided(self._provider, ctx, experiment, name)
-
-
-def _local(context: Any) -> str | None:
-    """Returns the log directory if it is on a local disk."""
-    flags = context.flags
-    logdir = getattr(flags, "logdir", "") or ""
-    elsewhere = getattr(flags, "grpc_data_provider", "") or ""
-    if not logdir or "://" in logdir or elsewhere:
-        return None
-    return os.path.abspath(os.path.expanduser(logdir))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..._errors import GradwatchError, counted
-from ...show import plot_curves
 
 if TYPE_CHECKING:
     from ...show import Figure, ThemeName
@@ -76,6 +75,8 @@ class Curve:
                 raise GradwatchError(
                     f"`others` must be curves of {self.what}. Received: {kind}."
                 )
+        from ...show.checks import plot_curves
+
         curves = [(c.method, c.share, c.scores) for c in (self, *others)]
         return plot_curves(
             curves, self.random, what=self.what, target=self.target, theme=theme

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..._errors import GradwatchError, counted, quoted
-from ...show import plot_randomisation
 
 if TYPE_CHECKING:
     from ...show import Figure, ThemeName
@@ -112,6 +111,8 @@ class Randomisation:
                     f"`others` must be {self.order}, over the same layers. Received: "
                     f"{other.order}, over {quoted(other.layers)}."
                 )
+        from ...show.checks import plot_randomisation
+
         lines = [
             (one.method, {measure: getattr(one, measure) for measure in MEASURES})
             for one in (self, *others)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -48,11 +49,12 @@ def bar_panel(panels: list[Panel], theme: Theme) -> Drawing:
 
 
 def _chart(ax: Axes, bars: list[Bar], theme: Theme) -> None:
-    rows = np.arange(len(bars))
     values = np.array([bar.value for bar in bars])
-    lengths = np.where(np.isfinite(values), values, 0.0)
-    colours = [_colour(bar, theme) for bar in bars]
-    drawn = ax.barh(rows, lengths, height=0.72, color=colours)
+    finite = np.isfinite(values)
+    lengths = np.where(finite, values, 0.0)
+    signs = np.where(values < 0, theme.negative, theme.positive)
+    colours = np.where(finite, signs, palette.ALARM).tolist()
+    drawn = ax.barh(range(len(bars)), lengths, height=0.72, color=colours)
     low, high = min(0.0, lengths.min()), max(0.0, lengths.max())
     # Room for the numbers, which stand at the far ends of the bars.
     room = (0.36 if low < 0 < high else 0.3) * (high - low or 1.0)
@@ -60,32 +62,24 @@ def _chart(ax: Axes, bars: list[Bar], theme: Theme) -> None:
     ax.set(xlim=(low, high), ylim=(len(bars) - 0.4, -0.6))
     ax.axvline(0, color=theme.muted, linewidth=0.8)
     folded = fold((bar.name for bar in bars), 24)
-    names = [
-        folded[bar.name] + (f" = {bar.feature}" if bar.feature else "") for bar in bars
-    ]
-    ax.set_yticks(rows, names, fontsize=8.5, parse_math=False)
+    features = (f" = {bar.feature}" if bar.feature else "" for bar in bars)
+    names = [folded[bar.name] + own for bar, own in zip(bars, features, strict=True)]
+    ax.set_yticks(range(len(bars)), names, fontsize=8.5, parse_math=False)
     ax.tick_params(length=0)
-    parts = zip(bars, drawn, ax.get_yticklabels(), strict=True)
-    for row, (bar, patch, label) in enumerate(parts):
+    parts = zip(bars, drawn, lengths, ax.get_yticklabels(), strict=True)
+    for row, (bar, patch, length, label) in enumerate(parts):
         patch.set_alpha(0.45 if bar.rest else 1.0)
         if bar.rest:
             label.set_color(theme.muted)
-        _number(ax, row, bar, theme)
-
-
-def _colour(bar: Bar, theme: Theme) -> str:
-    if not math.isfinite(bar.value):
-        return palette.ALARM
-    return theme.negative if bar.value < 0 else theme.positive
-
-
-def _number(ax: Axes, row: float, bar: Bar, theme: Theme) -> None:
-    """Writes the number of a bar at its far end."""
-    finite = math.isfinite(bar.value)
-    left = finite and bar.value < 0
-    text = number(bar.value) if finite else str(bar.value).replace("nan", "NaN")
-    at = (bar.value if finite else 0.0, row)
-    colour = theme.muted if finite else theme.alarm
-    side = {"ha": "right" if left else "left", "va": "center"}
-    shift = (-4 if left else 4, 0)
-    note(ax, text, at, shift, "data", **side, fontsize=8, color=colour)
+        # The number of a bar stands at its far end.
+        number_at, side = ((-4, 0), "right") if length < 0 else ((4, 0), "left")
+        text = str(bar.value).replace("nan", "NaN")
+        style: dict[str, Any] = {
+            "ha": side,
+            "va": "center",
+            "fontsize": 8,
+            "color": theme.alarm,
+        }
+        if finite[row]:
+            text, style["color"] = number(bar.value), theme.muted
+        note(ax, text, (length, row), number_at, "data", **style)

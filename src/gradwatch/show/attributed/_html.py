@@ -49,9 +49,8 @@ def panels_html(panels: Sequence[Panel], *, title: str) -> str:
 def _images(panels: Sequence[Panel]) -> Iterator[str]:
     first = panels[0]
     heads = ["", "input", *(panel.heading for panel in panels)]
-    yield '<table class="pictures"><thead><tr>'
-    yield "".join(f'<th scope="col" class="left">{escape(head)}</th>' for head in heads)
-    yield "</tr></thead><tbody>"
+    head = table_head((text, "left") for text in heads)
+    yield f'<table class="pictures">{head}<tbody>'
     for row, caption in enumerate(first.captions):
         whole = first.base[row]
         plain = np.repeat(whole[..., None], 3, axis=-1) if whole.ndim == 2 else whole
@@ -59,10 +58,16 @@ def _images(panels: Sequence[Panel]) -> Iterator[str]:
         yield f"<td>{_picture(plain, f'The input of {caption}')}</td>"
         for panel in panels:
             values = panel.values[row]
-            pixels = heated(whole, values, panel, _LIGHT)
-            words = silent(values) or _strongest(values)
+            limit, note = limit_of(values), silent(values)
+            words = note
+            if not note:
+                note = _ends(limit, panel) if limit else ""
+                sizes = np.where(np.isfinite(values), np.abs(values), -1.0)
+                y, x = np.unravel_index(int(sizes.argmax()), sizes.shape)
+                words = f"strongest at row {y}, column {x}, {number(values[y, x])}"
             text = f"The attribution of {caption} by {panel.heading}: {words}"
-            yield f"<td>{_picture(pixels, text)}{_said(values, panel)}</td>"
+            image = _picture(heated(whole, values, panel, _LIGHT), text)
+            yield f"<td>{image}{''.join(notes(values, note, 'div'))}</td>"
         yield "</tr>"
     yield "</tbody></table>"
 
@@ -75,19 +80,6 @@ def _picture(pixels: np.ndarray, text: str) -> str:
         f'<img src="{data_url(pixels)}" alt="{escape(text)}" width="{width}" '
         'style="image-rendering:pixelated">'
     )
-
-
-def _strongest(values: np.ndarray) -> str:
-    sizes = np.where(np.isfinite(values), np.abs(values), -1.0)
-    row, column = np.unravel_index(int(sizes.argmax()), sizes.shape)
-    return f"strongest at row {row}, column {column}, {number(values[row, column])}"
-
-
-def _said(values: np.ndarray, panel: Panel) -> str:
-    """Returns the scale in words, or that there is none; and what is not finite."""
-    limit = limit_of(values)
-    words = silent(values) or (_ends(limit, panel) if limit else "")
-    return "".join(notes(values, words, tag="div"))
 
 
 def _ends(limit: float, panel: Panel) -> str:
@@ -111,41 +103,40 @@ def _tokens(panel: Panel) -> Iterator[str]:
 def _token(word: str, value: float, limit: float) -> str:
     if not np.isfinite(value):
         return f'<strong class="alarm" title="{value}">{escape(word)}</strong>'
-    share = min(1.0, abs(value) / (limit or 1.0))
     # See-through, so that it suits any page; below 0.75, so that any ink can be read.
+    strength = 0.75 * min(1.0, abs(value) / (limit or 1.0)) ** STRENGTH
     colour = rgb(_LIGHT.positive if value >= 0 else _LIGHT.negative) * 255
-    channels = ",".join(f"{channel:.0f}" for channel in colour)
-    ground = f"background:rgba({channels},{0.75 * share**STRENGTH:.2f})"
-    return f'<span title="{number(value)}" style="{ground}">{escape(word)}</span>'
+    ground = f"rgba({','.join(f'{channel:.0f}' for channel in colour)},{strength:.2f})"
+    style = f'title="{number(value)}" style="background:{ground}"'
+    return f"<span {style}>{escape(word)}</span>"
 
 
 def _bars(panel: Panel) -> Iterator[str]:
+    heads = ("feature", "value", "against", "for", panel.heading)
+    sides = ("left", "right", "right", "left", "right")
+    head = table_head(zip(heads, sides, strict=True))
     rows = zip(panel.captions, panel.values, charts(panel), strict=True)
     for caption, values, bars in rows:
         sizes = [abs(bar.value) for bar in bars if np.isfinite(bar.value)]
-        reach = max([*sizes, 0.0]) or 1.0
-        yield "<table>"
-        yield f"<caption>{escape(caption)}</caption>"
-        heads = ("feature", "value", "against", "for", panel.heading)
-        sides = ("left", "right", "right", "left", "right")
-        yield f"{table_head(zip(heads, sides, strict=True))}<tbody>"
+        yield f"<table>\n<caption>{escape(caption)}</caption>\n{head}<tbody>"
         for bar in bars:
-            yield _bar(bar, reach)
+            yield _bar(bar, max([*sizes, 0.0]) or 1.0)
         yield "</tbody></table>"
         yield from notes(values, silent(values))
 
 
 def _bar(bar: Bar, reach: float) -> str:
-    finite = bool(np.isfinite(bar.value))
-    width = 7 * abs(bar.value) / reach if finite else 0.0
-    piece = f'<span class="{{}}" style="width:{width:.2f}em"></span>'
-    against = piece.format("neg") if finite and bar.value < 0 else ""
-    favour = piece.format("pos") if finite and bar.value > 0 else ""
-    words = number(bar.value) if finite else f"<strong>{bar.value}</strong>"
-    tone = "alarm" if not finite else "dim" if bar.rest else "plain"
+    words, tone = f"<strong>{bar.value}</strong>", "alarm"
+    sides = {"neg": "", "pos": ""}
+    if np.isfinite(bar.value):
+        words, tone = number(bar.value), "dim" if bar.rest else "plain"
+        side = "neg" if bar.value < 0 else "pos"
+        width = 7 * abs(bar.value) / reach
+        sides[side] = f'<span class="{side}" style="width:{width:.2f}em"></span>'
     return (
         f'<tr><td class="left {tone}">{escape(bar.name)}</td>'
         f'<td class="right dim">{escape(bar.feature)}</td>'
-        f'<td class="right half">{against}</td><td class="left half">{favour}</td>'
+        f'<td class="right half">{sides["neg"]}</td>'
+        f'<td class="left half">{sides["pos"]}</td>'
         f'<td class="right {tone}">{words}</td></tr>'
     )

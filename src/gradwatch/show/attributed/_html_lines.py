@@ -38,34 +38,29 @@ def _example(panel: Panel, row: int, caption: str) -> Iterator[str]:
     strips = panel.strips
     total = values.sum(axis=1)
     limit = limit_of(values if strips else total)
-    height = _HEIGHT + _STRIP * strips
     text = f"The attribution of {caption} by {panel.heading}, over time"
     yield (
-        f'<svg viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" role="img" '
-        f'aria-label="{escape(text)}">'
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT + _STRIP * strips}" width="{_WIDTH}" '
+        f'role="img" aria-label="{escape(text)}">'
     )
-    yield _ground(total[None], limit, panel, (0, _HEIGHT))
+    yield _ground(total[None], limit, panel, 0, _HEIGHT)
     yield from _polylines(panel.lines(row)[0])
     if strips:
-        yield _ground(values.T, limit, panel, (_HEIGHT, _STRIP * strips))
+        yield _ground(values.T, limit, panel, _HEIGHT, _STRIP * strips)
         for strip, name in enumerate(map(printable, panel.labels[0])):
-            y = _HEIGHT + _STRIP * (strip + 0.75)
-            yield (
-                f'<text x="3" y="{y:.1f}" font-size="10" fill="currentColor">'
-                f"{escape(name)}</text>"
-            )
+            at = f'x="3" y="{_HEIGHT + _STRIP * (strip + 0.75):.1f}"'
+            style = 'font-size="10" fill="currentColor"'
+            yield f"<text {at} {style}>{escape(name)}</text>"
     yield "</svg>"
 
 
-def _ground(
-    values: np.ndarray, limit: float, panel: Panel, span: tuple[int, int]
-) -> str:
+def _ground(values: np.ndarray, limit: float, panel: Panel, y: int, tall: int) -> str:
     colours = heat(values, limit, signed=panel.signed, theme=THEMES["light"])
     # See-through, so that it suits any page and any ink.
     colours[..., 3] = np.where(np.isfinite(values), 0.75 * colours[..., 3], 1.0)
     return (
-        f'<image href="{data_url(colours)}" x="0" y="{span[0]}" width="{_WIDTH}" '
-        f'height="{span[1]}" preserveAspectRatio="none" '
+        f'<image href="{data_url(colours)}" x="0" y="{y}" width="{_WIDTH}" '
+        f'height="{tall}" preserveAspectRatio="none" '
         'style="image-rendering:pixelated"/>'
     )
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
@@ -72,9 +70,7 @@ def image_panel(panels: list[Panel], theme: Theme) -> Drawing:
 
 
 def _picture(ax: Axes, pixels: np.ndarray) -> None:
-    grey: dict[str, Any] = (
-        {"cmap": "gray", "vmin": 0, "vmax": 1} if pixels.ndim == 2 else {}
-    )
-    ax.imshow(np.clip(pixels, 0, 1), interpolation="nearest", **grey)
+    # A picture without colours is grey; one with them needs no scale.
+    ax.imshow(np.clip(pixels, 0, 1), "gray", vmin=0, vmax=1, interpolation="nearest")
     ax.set(xticks=[], yticks=[])
     ax.spines[:].set_visible(False)

@@ -96,13 +96,11 @@ def broken(values: np.ndarray) -> str:
     >>> broken(np.array([1.0, np.nan, np.inf, np.nan]))
     '3 of 4 values are not finite: 2 NaN, 1 inf'
     """
-    nan, inf = int(np.isnan(values).sum()), int(np.isinf(values).sum())
-    if not nan + inf:
+    counts = {"NaN": int(np.isnan(values).sum()), "inf": int(np.isinf(values).sum())}
+    total = sum(counts.values())
+    if not total:
         return ""
-    kinds = [
-        f"{count:,} {word}" for count, word in ((nan, "NaN"), (inf, "inf")) if count
-    ]
-    total = nan + inf
+    kinds = [f"{count:,} {word}" for word, count in counts.items() if count]
     verb = "value is" if values.size == 1 else "values are"
     return f"{total:,} of {values.size:,} {verb} not finite: {', '.join(kinds)}"
 

@@ -26,13 +26,11 @@ def png(pixels: np.ndarray) -> bytes:
     lines[:, 1:] = numbers.reshape(height, -1)
     header = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
     body = zlib.compress(lines.tobytes(), 9)
-    chunks = ((b"IHDR", header), (b"IDAT", body), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*chunk) for chunk in chunks)
-
-
-def _chunk(name: bytes, data: bytes) -> bytes:
-    check = struct.pack(">I", zlib.crc32(name + data))
-    return struct.pack(">I", len(data)) + name + data + check
+    file = b"\x89PNG\r\n\x1a\n"
+    for name, data in ((b"IHDR", header), (b"IDAT", body), (b"IEND", b"")):
+        check = struct.pack(">I", zlib.crc32(name + data))
+        file += struct.pack(">I", len(data)) + name + data + check
+    return file
 
 
 def data_url(pixels: np.ndarray) -> str:

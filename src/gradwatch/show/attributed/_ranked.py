@@ -46,16 +46,13 @@ def ranked(
     order = np.argsort(-sizes, kind="stable")
     if len(order) == top + 1:  # one more takes no more room than "1 other"
         top += 1
+    features = ["" if data is None else f"{data[at]:.4g}" for at in order]
+    values = values[order]
     bars = [
-        Bar(
-            printable(names[index]),
-            "" if data is None else f"{data[index]:.4g}",
-            float(values[index]),
-        )
-        for index in order[:top]
+        Bar(printable(names[at]), feature, float(value))
+        for at, feature, value in zip(order[:top], features, values, strict=False)
     ]
-    others = order[top:]
-    if len(others):
-        total = float(values[others].sum(dtype="float64"))
-        bars.append(Bar(f"{len(others):,} others", "", total, rest=True))
+    if len(order) > top:
+        total = float(values[top:].sum(dtype="float64"))
+        bars.append(Bar(f"{len(order) - top:,} others", "", total, rest=True))
     return bars

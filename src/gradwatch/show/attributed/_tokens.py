@@ -72,7 +72,11 @@ def token_panel(panels: list[Panel], theme: Theme) -> Drawing:
         [word for word in laid_out(words) if word.line < LONGEST]
         for words in panel.labels
     ]
-    notes = [_notes(*pair) for pair in zip(panel.values, texts, strict=True)]
+    notes = []
+    for values, text in zip(panel.values, texts, strict=True):
+        hidden = left_out(values, {word.index for word in text})
+        said = filter(None, (broken(values), silent(values), hidden))
+        notes.append("; ".join(said))
     # The line at which each example begins, below its caption; and where all end.
     heights = [
         1.4 + _lines(text) + (0.8 if note else 0)
@@ -127,20 +131,11 @@ def _write(ax: Axes, words: Sequence[Word], top: float, grounds: np.ndarray) -> 
         )
 
 
-def _notes(values: np.ndarray, words: Sequence[Word]) -> str:
-    shown = {word.index for word in words}
-    notes = (broken(values), silent(values), left_out(values, shown))
-    return "; ".join(note for note in notes if note)
-
-
 def _lines(words: Sequence[Word]) -> int:
     return words[-1].line + 1 if words else 1
 
 
 def _ink_on(ground: np.ndarray) -> str:
     """Returns black or white, whichever can be read: by the luminance W3C defines."""
-    linear = [
-        (c / 12.92 if c <= 0.04 else ((c + 0.055) / 1.055) ** 2.4) for c in ground
-    ]
-    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return "#000000" if luminance > 0.18 else "#FFFFFF"
+    linear = np.where(ground <= 0.04, ground / 12.92, ((ground + 0.055) / 1.055) ** 2.4)
+    return "#000000" if linear @ (0.2126, 0.7152, 0.0722) > 0.18 else "#FFFFFF"

@@ -34,6 +34,19 @@ def facts_of(
         findings: The findings; those of the run if left out.
     """
     store = run.store
+    told = []
+    for each in run.findings if findings is None else findings:
+        symptom = each.get("symptom", "finding")
+        try:
+            text = str(Finding.from_dict(each))
+        except (KeyError, TypeError, ValueError):  # of another version
+            text = str(symptom)
+        told.append({**each, "title": SYMPTOMS.get(symptom, ""), "text": text})
+    lines = {
+        kind: {"names": store.names(kind), "sizes": store.sizes(kind)}
+        for kind in KINDS
+        if store.names(kind)
+    }
     facts: dict[str, Any] = plain(
         {
             "name": name,
@@ -42,15 +55,8 @@ def facts_of(
             "records": len(store),
             "first": store.first,
             "last": store.last,
-            "lines": {
-                kind: {"names": store.names(kind), "sizes": store.sizes(kind)}
-                for kind in KINDS
-                if store.names(kind)
-            },
-            "findings": [
-                _finding(each)
-                for each in (run.findings if findings is None else findings)
-            ],
+            "lines": lines,
+            "findings": told,
             "notes": {key: run.notes[key] for key in _NOTES if key in run.notes},
         }
     )
@@ -96,16 +102,6 @@ def histograms_answer(run: Run, name: str, span: Span, count: int) -> bytes:
     steps, counts = histograms(run, name, span, count)
     facts = {"name": name, "lowest": LOWEST, "highest": HIGHEST, "buckets": BUCKETS}
     return packed(facts, {"steps": steps, "counts": counts})
-
-
-def _finding(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a finding with its texts."""
-    texts = {"title": SYMPTOMS.get(values.get("symptom", ""), "")}
-    try:
-        texts["text"] = str(Finding.from_dict(values))
-    except (KeyError, TypeError, ValueError):  # of another version
-        texts["text"] = str(values.get("symptom", "finding"))
-    return {**values, **texts}
 
 
 def plain(value: Any) -> Any:

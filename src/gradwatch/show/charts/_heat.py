@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...run import Chunk, Run
+from ...run import Run
 from ._quantities import Measured, Numbers, Quantity
 
 NAN, POSINF, NEGINF, MEASURED = 1, 2, 4, 8
@@ -52,16 +51,11 @@ class Heat:
     values: NDArray[np.float64]
     flags: NDArray[np.uint8]
 
-    def only(
-        self,
-        rows: Sequence[int] | None = None,
-        buckets: NDArray[np.bool_] | slice = slice(None),
-    ) -> Heat:
+    def only(self, rows: Any = slice(None), buckets: Any = slice(None)) -> Heat:
         """Returns some of its rows and buckets."""
-        rows = list(range(len(self.names)) if rows is None else rows)
         return replace(
             self,
-            names=tuple(self.names[row] for row in rows),
+            names=tuple(np.array(self.names, object)[rows]),
             first=self.first[buckets],
             last=self.last[buckets],
             values=self.values[rows][:, buckets],
@@ -93,21 +87,20 @@ def heat(
     store = run.store
     drawn, bucket_of = _unfilled(run, store.names(kind), span, count)
     values, flags = drawn.values.T, drawn.flags.T
-    done = 0
+    done, every = 0, np.arange(len(drawn.names))
     for chunk, rows in store.between(*(span or (store.first, store.last))):
         of = bucket_of[done : (done := done + rows.stop - rows.start)]
         of, starts = np.unique(of, return_index=True)
         to, source = store.rows_of(chunk.layout, kind)
         largest, marks = worst(*quantity.of(chunk, rows), starts)
-        if not chunk.finite:
-            marks |= _elements(chunk, rows, starts)
-        if to is None:  # the rows of the picture are those of the chunk
-            values[of] = np.fmax(values[of], largest)
-            flags[of] |= marks
-        else:
-            cells = np.ix_(of, to)
-            values[cells] = np.fmax(values[cells], largest[:, source])
-            flags[cells] |= marks[:, source]
+        for name, flag in NONFINITE.items() if not chunk.finite else ():
+            some = chunk.column(name)[rows] > 0  # not measured is not more than 0
+            marks |= np.logical_or.reduceat(some, starts, axis=0) * np.uint8(flag)
+        # Without `to`, the rows of the picture are those of the chunk.
+        cells = np.ix_(of, every if to is None else to)
+        from_ = slice(None) if source is None else source
+        values[cells] = np.fmax(values[cells], largest[:, from_])
+        flags[cells] |= marks[:, from_]
     return drawn
 
 
@@ -172,10 +165,8 @@ def _unfilled(
     first, last = np.full((2, count), -1, np.int64)
     first[of[::-1]], last[of] = steps[::-1], steps
     # Laid out step by step, as the chunks are from which they are filled.
-    values, flags = (
-        np.full((count, len(names)), np.nan),
-        np.zeros((count, len(names)), np.uint8),
-    )
+    shape = count, len(names)
+    values, flags = np.full(shape, np.nan), np.zeros(shape, np.uint8)
     return Heat(names, low, end, first, last, values.T, flags.T), of
 
 
@@ -193,23 +184,11 @@ def worst(
     if measured is None and np.isfinite(largest).all():
         return largest, np.full(largest.shape, MEASURED, np.uint8)
     known = np.ones(numbers.shape, bool) if measured is None else measured
-    kinds = (
-        (np.isnan(numbers), NAN),
-        (np.isposinf(numbers), POSINF),
-        (np.isneginf(numbers), NEGINF),
-        (True, MEASURED),
-    )
-    flags = np.zeros(largest.shape, np.uint8)
-    for some, flag in kinds:
-        flags |= np.logical_or.reduceat(some & known, starts, axis=0) * np.uint8(flag)
+    flags = known * np.uint8(MEASURED)
+    for test, flag in ((np.isnan, NAN), (np.isposinf, POSINF), (np.isneginf, NEGINF)):
+        flags |= (test(numbers) & known) * np.uint8(flag)
     finite = np.where(np.isfinite(numbers) & known, numbers, np.nan)
-    return np.fmax.reduceat(finite, starts, axis=0), flags
-
-
-def _elements(chunk: Chunk, rows: slice, starts: NDArray[np.intp]) -> NDArray[np.uint8]:
-    """Returns which kinds of non-finite elements each bucket holds."""
-    flags = np.zeros((len(starts), len(chunk.layout)), np.uint8)
-    for name, flag in NONFINITE.items():
-        some = chunk.column(name)[rows] > 0  # not measured is not more than 0
-        flags |= np.logical_or.reduceat(some, starts, axis=0) * np.uint8(flag)
-    return flags
+    return (
+        np.fmax.reduceat(finite, starts, axis=0),
+        np.bitwise_or.reduceat(flags, starts, axis=0),
+    )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+_LIMITS = np.finfo(np.float32)
 _TYPES = {"float32": "f4", "float64": "f8", "uint8": "u1", "int32": "i4"}
 
 
@@ -37,7 +38,10 @@ def packed(
     """
     parts, described, at = [], {}, 0
     for name, array in arrays.items():
-        short = few_digits and array.dtype == np.float64 and _fits(array)
+        short = few_digits and array.dtype == np.float64
+        if short:  # can a float32 hold each number that is finite, and not zero?
+            size = np.abs(array[np.isfinite(array) & (array != 0)])
+            short = bool(((size >= _LIMITS.tiny) & (size <= _LIMITS.max)).all())
         if array.dtype == np.int64:
             array = array.astype(np.float64)  # steps: exact to 2 ** 53
         data = (decimals(array) if short else np.ascontiguousarray(array)).tobytes()
@@ -85,13 +89,6 @@ def decimals(numbers: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
     digits = np.where(usual, digits | np.where(flat < 0, 0x8000, 0), np.isnan(flat))
     powers = np.where(usual, np.where(five, whole // 10_000, power + 131), 0)
     return np.concatenate([digits & 0xFF, digits >> 8, powers]).astype(np.uint8)
-
-
-def _fits(array: NDArray[np.float64]) -> bool:
-    """Returns whether a float32 can hold each number that is finite, or not zero."""
-    size = np.abs(array[np.isfinite(array) & (array != 0)])
-    limits = np.finfo(np.float32)
-    return bool(((size >= limits.tiny) & (size <= limits.max)).all())
 
 
 def _digits(size: NDArray[np.float64], power: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+from rich.console import Group
 
 from ...diagnose import Finding, find
 from ...run import Run, Series
 from .._text import printed
-from ._print import rendered
+from ._print import parts
 
 T = TypeVar("T")
 
@@ -65,12 +66,8 @@ class Difference:
     @property
     def same(self) -> bool:
         """True if nothing differs."""
-        return not (
-            self.facts
-            or any(self.only)
-            or any(self.findings)
-            or any(layer.apart is not None for layer in self.layers)
-        )
+        apart = [layer for layer in self.layers if layer.apart is not None]
+        return not any((self.facts, *self.only, *self.findings, apart))
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the difference as plain values, as JSON has them."""
@@ -85,11 +82,11 @@ class Difference:
         }
 
     def __str__(self) -> str:
-        return printed(rendered(self))
+        return printed(self)
 
     def __rich__(self) -> Any:
         """Shows colours when printed by rich."""
-        return rendered(self)
+        return Group(*parts(self))
 
 
 def compare(a: Run, b: Run) -> Difference:
@@ -118,9 +115,11 @@ def compare(a: Run, b: Run) -> Difference:
     """
     mine, yours = _names(a), _names(b)
     layers = [_layer(a[name], b[name]) for name in mine if name in yours]
+    one, two = _trained(a), _trained(b)
+    facts = {key: (one.get(key), two.get(key)) for key in one | two}
     return Difference(
         (str(a.directory), str(b.directory)),
-        _facts(a, b),
+        {key: pair for key, pair in facts.items() if pair[0] != pair[1]},
         len(np.intersect1d(a.steps, b.steps)),
         tuple(sorted(layers, key=_nearness)),
         _apart(mine, yours),
@@ -131,13 +130,6 @@ def compare(a: Run, b: Run) -> Difference:
 def _names(run: Run) -> dict[str, str]:
     names = (*run.names, *(name for name in run.activations if name in run))
     return dict(zip(names, names, strict=True))
-
-
-def _facts(a: Run, b: Run) -> dict[str, tuple[Any, Any]]:
-    mine, yours = _trained(a), _trained(b)
-    keys = dict.fromkeys([*mine, *yours])
-    pairs = {key: (mine.get(key), yours.get(key)) for key in keys}
-    return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def _trained(run: Run) -> dict[str, Any]:

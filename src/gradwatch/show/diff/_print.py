@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.text import Text
 
 from ..._errors import counted, quoted
@@ -23,24 +23,27 @@ SHOWN = 20
 _FAR = 10.0  # a factor between norms that a reader should notice
 
 
-def rendered(difference: Difference) -> RenderableType:
-    """Returns it for rich."""
-    return Group(*_parts(difference))
-
-
-def _parts(difference: Difference) -> Iterator[RenderableType]:
+def parts(difference: Difference) -> Iterator[RenderableType]:
+    """Yields the difference for rich."""
     bold = TONES["heading"]
     a, b = map(printable, difference.runs)
+    layers = counted(len(difference.layers), "layer")
     yield Text(f"a: {a}\nb: {b}", bold)
     yield Text("")
     if difference.same:
         steps = counted(difference.common, "common step")
-        yield Text(f"The runs are the same in {steps} of {_layers(difference)}.")
+        yield Text(f"The runs are the same in {steps} of {layers}.")
         return
     if difference.facts:
-        yield FittedTable(lambda _: _facts(difference))
+        records = [
+            [Cell(_value(value)) for value in (name, *pair)]
+            for name, pair in difference.facts.items()
+        ]
+        columns: Columns = [(name, "left") for name in ("what", "a", "b")]
+        facts = Grid("What was trained", columns, [("", records)])
+        yield FittedTable(lambda _: facts)
         yield Text("")
-    yield from _norms(difference)
+    yield from _norms(difference, layers)
     for which, names in zip("ab", difference.only, strict=True):
         if names:
             yield Text(f"Only in {which}: {printable(quoted(names))}.")
@@ -53,19 +56,6 @@ def _parts(difference: Difference) -> Iterator[RenderableType]:
             yield text
 
 
-def _layers(difference: Difference) -> str:
-    return counted(len(difference.layers), "layer")
-
-
-def _facts(difference: Difference) -> Grid:
-    records = [
-        [Cell(_value(value)) for value in (name, *pair)]
-        for name, pair in difference.facts.items()
-    ]
-    columns: Columns = [(name, "left") for name in ("what", "a", "b")]
-    return Grid("What was trained", columns, [("", records)])
-
-
 def _value(value: Any) -> str:
     if value is None or isinstance(value, float):
         return number(value)
@@ -74,14 +64,14 @@ def _value(value: Any) -> str:
     return printable(str(value))
 
 
-def _norms(difference: Difference) -> Iterator[RenderableType]:
+def _norms(difference: Difference, layers: str) -> Iterator[RenderableType]:
     if not difference.common:
         yield Text("They have no recorded step in common: no norms to compare.")
         return
     differ = [layer for layer in difference.layers if layer.apart is not None]
     title = (
         f"Norms at {counted(difference.common, 'common step')}: {len(differ):,} of "
-        f"{_layers(difference)} differ"
+        f"{layers} differ"
     )
     if not differ:
         yield Text(title, TONES["heading"])

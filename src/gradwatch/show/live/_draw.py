@@ -6,7 +6,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from rich import box
@@ -30,6 +30,7 @@ _NAME, _SPARK = 14, 8  # least number of cells
 _LONG_SPARK = 40
 _ARRIVALS = 16  # from which the pace is computed
 _QUIET = 10.0  # seconds without a record after which the headline says so
+_SHOWN = ("loss", "learning_rate")  # beside the norm of all gradients
 _BOLD, _DIM = TONES["heading"], TONES["dim"]
 
 # For terminals that have ASCII only; the number of cells stays the same.
@@ -67,19 +68,13 @@ class Picture:
             self.damage = ""  # the file that was damaged is gone
         waiting = not run.num_records and not run.ended
         self.notice = trouble or self.damage or (_waits_for(run) if waiting else "")
-        if everything:
-            self._note_arrival()
-        return everything
-
-    def _note_arrival(self) -> None:
-        """Records the time. Called when the run was read to the end."""
-        run, arrivals = self.run, self._arrivals
         if run.restarts != self._restarts:
             self._restarts = run.restarts
-            arrivals.clear()
-        last = run.store.last
-        if len(run.store) and (not arrivals or arrivals[-1][1] != last):
-            arrivals.append((time.monotonic(), last))
+            self._arrivals.clear()
+        newest = self._arrivals[-1][1] if self._arrivals else None
+        if everything and len(run.store) and run.store.last != newest:
+            self._arrivals.append((time.monotonic(), run.store.last))
+        return everything
 
     def _steps_per_second(self) -> float | None:
         """Returns the pace: of the whole training at its end, else of late."""
@@ -96,8 +91,9 @@ class Picture:
     ) -> RenderResult:
         """Yields the parts, in characters that the console can show."""
         height = options.height or console.size.height
+        one_line = options.update(no_wrap=True, overflow="ellipsis").reset_height()
         for part in self._parts(console, options.max_width, height):
-            for text, style, control in console.render(part, options.reset_height()):
+            for text, style, control in console.render(part, one_line):
                 yield Segment(showable(text, console.encoding), style, control)
 
     def _parts(
@@ -111,44 +107,41 @@ class Picture:
         room = max(1, height - 5 - below)  # headline, blank, head of the table
         if rows:
             yield Text("")
-            shown = rows
-            if len(rows) > room:
-                worst_first = sorted(rows, key=lambda row: row.rank)
-                shown = worst_first[: max(1, room - 1)]
+            worst_first = sorted(rows, key=lambda row: row.rank)
+            shown = worst_first[: max(1, room - 1)] if len(rows) > room else rows
             yield _table(self.run, shown, width)
             if len(shown) < len(rows):
-                yield _cropped(_left_out(rows, shown), width)
+                rest = [row for row in rows if row not in shown]
+                sick = sum(row.rank < WELL for row in rest)
+                detail = f"{sick:,} of them not well" if sick else "all well"
+                yield Text(f"and {len(rest):,} more, {detail}", _DIM)
         if findings:
             yield Text("")
         yield from findings
         if self.notice:
-            yield _cropped(Text(printable(self.notice), _BOLD), width)
+            yield Text(printable(self.notice), _BOLD)
 
     def _headline(self, width: int) -> Text:
-        run, parts = self.run, []
+        run, parts, end = self.run, [""], Text(*self._status())
         if run.num_records:
-            parts.append(f"step {run.store.last:,}")
-            parts.append(counted(run.num_records, "record"))
-        speed = self._steps_per_second()
-        if speed is not None:
+            parts += [f"step {run.store.last:,}", counted(run.num_records, "record")]
+        if (speed := self._steps_per_second()) is not None:
             parts.append(f"{number(speed, 3)} steps/s")
-        share = run.notes.get("overhead", {}).get("share")
-        if share is not None:
+        if (share := run.notes.get("overhead", {}).get("share")) is not None:
             parts.append(f"overhead {percent(share)} %")
-        end = Text(*self._status())
-        facts = Text("  ".join(["", *parts, ""]), no_wrap=True)
+        facts = Text("  ".join([*parts, ""]))
         room = max(8, width - facts.cell_len - end.cell_len)
         shown = printable(str(run.directory))
-        head = Text(fold([shown], room)[shown], _BOLD, no_wrap=True)
-        return _cropped(Text.assemble(head, facts, end), width)
+        head = Text(fold([shown], room)[shown], _BOLD)
+        return Text.assemble(head, facts, end)
 
     def _status(self) -> tuple[str, str]:
         """Returns the state of the training, and its style."""
+        quiet = time.monotonic() - self._arrivals[-1][0] if self._arrivals else 0.0
         if self.run.ended:
             return "■ ended", _BOLD
         if not self.run.num_records:
             return "○ no record yet", _DIM
-        quiet = time.monotonic() - self._arrivals[-1][0] if self._arrivals else 0.0
         if quiet > _QUIET:
             return f"○ no record for {quiet:,.0f} s", VERMILION
         return "● live", GREEN
@@ -166,81 +159,61 @@ def _global_norm(run: Run, width: int) -> Text:
     """Returns the norm of all gradients together, and the loss."""
     if not len(run.steps):
         return Text("")
-    chunk, at = run.store.at(len(run.steps) - 1)
-    last = chunk.totals_at(at)
-    text = Text("global norm ", no_wrap=True)
     column = run.totals.global_norm[-KEPT:, None]
     norms, kinds = column.data, kinds_of(column.data, ~np.ma.getmaskarray(column))
-    text.append(number(last.get("global_norm"), 3), _kind_style(int(kinds[-1, 0])))
-    loss = Text(f"  loss {number(last['loss'], 3)}" if "loss" in last else "")
-    if "learning_rate" in last and width >= 80:
-        loss.append(f"  learning rate {number(last['learning_rate'], 3)}")
+    norm = number(column[-1].tolist()[0], 3)
+    text = Text.assemble("global norm ", (norm, _kind_style(int(kinds[-1, 0]))))
+    last, rate = (run.totals.columns[n][-1:].tolist()[0] for n in _SHOWN)
+    loss = Text("" if last is None else f"  loss {number(last, 3)}")
+    if rate is not None and width >= 80:
+        loss.append(f"  learning rate {number(rate, 3)}")
     room = min(_LONG_SPARK, width - text.cell_len - loss.cell_len - 1)
     if room >= _SPARK:
-        text.append(" ")
-        text.append_text(_sparks(run, norms, kinds, room)[0])
-    text.append_text(loss)
-    return _cropped(text, width)
+        text = Text.assemble(text, " ", *_sparks(run, norms, kinds, room))
+    return text.append_text(loss)
 
 
 def _table(run: Run, rows: Sequence[LiveRow], width: int) -> Table:
-    columns = [("norm", [number(row.norm, 3) for row in rows])]
+    columns = {"norm": [Text(number(r.norm, 3), _kind_style(r.kind)) for r in rows]}
     if width >= 64:
         heading = "update ratio" if width >= 90 else "ratio"
-        columns.append((heading, [number(row.ratio, 3) for row in rows]))
+        columns[heading] = [Text(number(row.ratio, 3)) for row in rows]
     if width >= 50:
-        columns.append(("% zero", [percent(row.zeros) for row in rows]))
-    states = [f"{row.sign} {row.words}" for row in rows]
-    sizes = [_widest(head, words) for head, words in columns]
-    last = min(_widest("state", states), max(8, width // 4))
+        mostly = [VERMILION if (r.zeros or 0) >= MOSTLY_ZERO else "none" for r in rows]
+        columns["% zero"] = list(map(Text, (percent(r.zeros) for r in rows), mostly))
+    columns["state"] = [Text(f"{row.sign} {row.words}", row.style) for row in rows]
+    sizes = {
+        h: max(cell_len(h), *(t.cell_len for t in ts)) for h, ts in columns.items()
+    }
+    sizes["state"] = min(sizes["state"], max(8, width // 4))
     names = [printable(row.name) for row in rows]
-    room = width - sum(sizes) - last - GAP * (len(columns) + 2)
-    name = min(_widest("layer", names), max(_NAME, room - 2 * _SPARK))
+    room = width - sum(sizes.values()) - GAP * (len(columns) + 1)
+    name = min(max(map(cell_len, ("layer", *names))), max(_NAME, room - 2 * _SPARK))
     curve = min(_LONG_SPARK, room - name)
     if curve < _SPARK:
         name = max(_NAME, room + GAP)
     folded = fold(names, name)
-    table = bare_table(box.SIMPLE_HEAD)
     # A row has no room to wrap: at worst two addresses look alike.
-    cells = [[Text(middle(folded[n], name), no_wrap=True) for n in names]]
-    table.add_column("layer", width=name, no_wrap=True)
+    first = {"layer": [Text(middle(folded[n], name)) for n in names]}
+    sizes |= {"layer": name, "recent norm": curve}
     if curve >= _SPARK:
-        table.add_column("recent norm", width=curve, no_wrap=True)
-        cells.append(_recent_norms(run, rows, curve))
-    for (head, words), size in zip(columns, sizes, strict=True):
-        table.add_column(head, width=size, justify="right", no_wrap=True)
-        own = zip(words, rows, strict=True)
-        cells.append([Text(w, _style(head, row), no_wrap=True) for w, row in own])
-    table.add_column("state", width=last, no_wrap=True, overflow="ellipsis")
-    own = zip(states, rows, strict=True)
-    cells.append([Text(w, row.style, overflow="ellipsis") for w, row in own])
-    for line in zip(*cells, strict=True):
+        kind = "weight" if rows[0].name in run.names else "activation"
+        chosen = [run.store.names(kind).index(row.name) for row in rows]
+        norms, kinds = (numbers[:, chosen] for numbers in history(run, kind))
+        first["recent norm"] = _sparks(run, norms, kinds, curve)
+    table = bare_table(box.SIMPLE_HEAD)
+    columns = first | columns
+    for head in columns:
+        left = head in first or head == "state"
+        side: Literal["left", "right"] = "left" if left else "right"
+        table.add_column(head, width=sizes[head], justify=side, no_wrap=True)
+    for line in zip(*columns.values(), strict=True):
         table.add_row(*line)
     return table
 
 
-def _widest(head: str, words: Sequence[str]) -> int:
-    return max(cell_len(head), *(cell_len(word) for word in words))
-
-
-def _style(head: str, row: LiveRow) -> str:
-    if head == "norm":
-        return _kind_style(row.kind)
-    if head == "% zero" and row.zeros is not None and row.zeros >= MOSTLY_ZERO:
-        return VERMILION
-    return "none"
-
-
 def _kind_style(kind: int) -> str:
     return "none" if kind in (FINITE, ZERO) else MARKS[kind][1]
-
-
-def _recent_norms(run: Run, rows: Sequence[LiveRow], cells: int) -> list[Text]:
-    kind = "weight" if rows[0].name in run.names else "activation"
-    known = run.store.names(kind)
-    norms, kinds = history(run, kind)
-    chosen = [known.index(row.name) for row in rows]
-    return _sparks(run, norms[:, chosen], kinds[:, chosen], cells)
 
 
 def _sparks(run: Run, norms: Any, kinds: Any, cells: int) -> list[Text]:
@@ -249,49 +222,26 @@ def _sparks(run: Run, norms: Any, kinds: Any, cells: int) -> list[Text]:
     return [spark(level, mark) for level, mark in lines]
 
 
-def _left_out(rows: Sequence[LiveRow], shown: Sequence[LiveRow]) -> Text:
-    rest = [row for row in rows if row not in shown]
-    sick = sum(row.rank < WELL for row in rest)
-    detail = f"{sick:,} of them not well" if sick else "all well"
-    return Text(f"and {len(rest):,} more, {detail}", _DIM)
-
-
-def _findings(
-    run: Run, console: Console, width: int, height: int
-) -> list[RenderableType]:
+def _findings(run: Run, console: Console, width: int, height: int) -> list[Text]:
     """Returns the findings, the first ones first, in at most a third of the height."""
     many = len(run.findings)
     if not many:
         return []
     room = max(2, height // 3)
     each = 2 if 2 * many < room else 1
-    lines: list[RenderableType] = [Text(counted(many, "finding"), _BOLD)]
+    lines = [Text(counted(many, "finding"), _BOLD)]
     for index, finding in enumerate(run.findings):
         text = Text(f"▲ {finding_line(finding)}")
         text.stylize(f"bold {VERMILION}", 0, 2 + len(str(finding.get("symptom", ""))))
-        rows = _in_rows(text, console, width, each)
+        rows = list(text.wrap(console, width))
+        rows[each - 1 :] = (
+            [Text(" ").join(rows[each - 1 :])] if rows[each - 1 :] else []
+        )
         if len(lines) + len(rows) + (many - index > 1) > room:
             lines.append(Text(f"and {many - index:,} more", _DIM))
             break
         lines += rows
     return lines
-
-
-def _in_rows(text: Text, console: Console, width: int, most: int) -> list[Text]:
-    """Returns the text in at most `most` rows, the last of them cut off."""
-    rows = list(text.wrap(console, width))
-    if len(rows) <= most:
-        return rows
-    start = 0
-    for row in rows[:most]:
-        start = text.plain.index(row.plain.strip(), start)
-    return [*rows[: most - 1], _cropped(text[start:], width)]
-
-
-def _cropped(text: Text, width: int) -> Text:
-    text.no_wrap = True
-    text.truncate(width, overflow="ellipsis")
-    return text
 
 
 def showable(text: str, encoding: str) -> str:

@@ -109,7 +109,12 @@ def _until_over(
                 if live is not None:
                     live.update(picture, refresh=True)
                 else:
-                    _print_findings(run, console, printed)
+                    # Each once, also if training went back.
+                    for line in map(finding_line, run.findings):
+                        if line not in printed:
+                            text = Text(showable(line, console.encoding))
+                            console.print(text, soft_wrap=True)
+                        printed.add(line)
                 if everything and run.ended:
                     why = "ended"
                     break
@@ -118,18 +123,9 @@ def _until_over(
         why = "interrupted"
     if watched and run.num_records:  # on the screen of before, where it stays
         console.print(picture, height=_tall(console))
-    text = showable(_farewell(run, why), console.encoding)
-    console.print(Text(text), soft_wrap=not watched)
+    farewell = Text(showable(_farewell(run, why), console.encoding))
+    console.print(farewell, soft_wrap=not watched)
     return why
-
-
-def _print_findings(run: Run, console: Console, printed: set[str]) -> None:
-    """Prints the findings that were not, nor once more if training went back."""
-    for finding in run.findings:
-        line = finding_line(finding)
-        if line not in printed:
-            printed.add(line)
-            console.print(Text(showable(line, console.encoding)), soft_wrap=True)
 
 
 def _tall(console: Console) -> int:
@@ -138,13 +134,12 @@ def _tall(console: Console) -> int:
 
 
 def _farewell(run: Run, why: Why) -> str:
-    name = printable(str(run.directory))
     how = {"ended": "the training ended", "interrupted": "interrupted"}
-    words = f"{name}: {how.get(why, 'stopped looking')}"
+    words = f"{printable(str(run.directory))}: {how.get(why, 'stopped looking')}"
     ended = why == "ended"
     if not run.num_records:
-        nothing = "step was recorded" if ended else "record was there yet"
-        return f"{words}; no {nothing}."
-    when = "after" if ended else "at"
-    many = counted(len(run.findings), "finding")
-    return f"{words} {when} step {run.store.last:,}; {many}."
+        return (
+            f"{words}; no {'step was recorded' if ended else 'record was there yet'}."
+        )
+    at = f"{'after' if ended else 'at'} step {run.store.last:,}"
+    return f"{words} {at}; {counted(len(run.findings), 'finding')}."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,8 +79,17 @@ def rows_of(run: Run) -> list[LiveRow]:
         to = names.index(name)
         now, worst = int(kinds[-1, to]), int(kinds[:, to].max())
         count = counts[now][source] if now in _BAD else None
-        state = _state(now, worst, count, _symptom(name, run.findings))
-        norm = _norm(float(past[-1, to]), now)
+        # The first symptom found at a weight, or at the layer it belongs to.
+        symptoms = (
+            str(finding.get("symptom", "finding"))
+            for finding in run.findings
+            if within(name, [str(a) for a in finding.get("addresses", ())])
+        )
+        state = _state(now, worst, count, next(symptoms, None))
+        norm = None if now == ABSENT else float(past[-1, to])
+        if now in _BAD and np.isfinite(past[-1, to]):
+            # The norm of all elements: one that is not finite decides it.
+            norm = float("nan") if now == NAN else float("inf")
         rows.append(LiveRow(name, norm, now, ratios[source], zeros[source], *state))
     return rows
 
@@ -122,23 +131,6 @@ def finding_line(values: Mapping[str, Any]) -> str:
         return printable(Finding.from_dict(values).one_line())
     since = values.get("since", values.get("step", 0))
     return printable(f"{values.get('symptom', 'finding')} since step {since}")
-
-
-def _norm(norm: float, kind: int) -> float | None:
-    """Returns the norm of all elements: one that is not finite decides it."""
-    if kind == ABSENT:
-        return None
-    if kind in _BAD and np.isfinite(norm):
-        return float("nan") if kind == NAN else float("inf")
-    return norm
-
-
-def _symptom(name: str, findings: Sequence[Mapping[str, Any]]) -> str | None:
-    """Returns the first symptom found at a weight, or at the layer it belongs to."""
-    for finding in findings:
-        if within(name, [str(a) for a in finding.get("addresses", ())]):
-            return str(finding.get("symptom", "finding"))
-    return None
 
 
 def _state(

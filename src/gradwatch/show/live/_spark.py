@@ -61,10 +61,10 @@ def spark(levels: Sequence[float], kinds: Sequence[int]) -> Text:
     >>> spark([-3.0, -2.0, -1.0, 0.0], [FINITE, FINITE, FINITE, NAN]).plain
     '▁▅█N'
     """
-    known = [level for level, k in zip(levels, kinds, strict=True) if k == FINITE]
-    low, high = (min(known), max(known)) if known else (0.0, 0.0)
-    slack = max(0.0, _LEAST - (high - low)) / 2
-    low, high = low - slack, high + slack
+    finite = np.array(kinds) == FINITE
+    known = np.array(levels)[finite] if finite.any() else np.zeros(1)
+    slack = max(0.0, _LEAST - np.ptp(known)) / 2
+    low, high = known.min() - slack, known.max() + slack
     text = Text(no_wrap=True)
     for level, kind in zip(levels, kinds, strict=True):
         if kind == FINITE:

@@ -70,7 +70,16 @@ def report_data(run: Run, name: str) -> ReportData:
     recorded = tuple(Finding.from_dict(values) for values in run.findings)
     trained = _trained(run)
     trained["judged"] = "while it trained" if recorded else "now, for this report"
-    trained["watching cost"] = _cost(run.overhead)
+    cost = run.overhead or {}
+    words = "It was not noted what watching cost: the training did not end yet."
+    if cost:
+        records, steps = cost.get("records", 0), cost.get("steps", 0)
+        words = f"{records:,} of {steps:,} steps were recorded"
+        each, share = cost.get("record_ms"), cost.get("share")
+        words += "" if each is None else f", at {each:.2f} ms each"
+        words += "" if share is None else f": {100 * share:.1f} % of the training time"
+        words += " so far." if cost.get("so_far") else "."
+    trained["watching cost"] = words
     layers = tuple(_layer(run[name]) for name in run.names)
     return ReportData(name, run, recorded or find(run), trained, layers)
 
@@ -101,8 +110,9 @@ def details(
     where = ", ".join(code(name) for name in finding.addresses[:most])
     more = len(finding.addresses) - most
     where += f" and {more} more" if more > 0 else ""
+    seen = ", ".join(f"{key} {_short(n)}" for key, n in finding.evidence.items())
     texts = (
-        ("Evidence", _seen(finding)),
+        ("Evidence", seen),
         ("Healthy", finding.healthy),
         ("It is not", "; ".join(finding.excluded)),
         ("Try first", finding.try_first),
@@ -119,11 +129,6 @@ def _marked(text: str, words: Callable[[str], str], code: Callable[[str], str]) 
     return "".join((code if i % 2 else words)(part) for i, part in enumerate(parts))
 
 
-def _seen(finding: Finding) -> str:
-    """Returns the numbers that show a finding, in words."""
-    return ", ".join(f"{key} {_short(n)}" for key, n in finding.evidence.items())
-
-
 def _short(value: float | str) -> str:
     if isinstance(value, str):
         return value
@@ -137,12 +142,14 @@ def _trained(run: Run) -> dict[str, str]:
     keras = f", Keras {facts['keras']}" if "keras" in facts else ""
     activations = len(run.store.names("activation"))
     more = f", {activations:,} activations" if activations else ""
+    store, steps = run.store, counted(len(run.steps), "step")
+    span = f", {store.first:,} to {store.last:,}" if len(store) else ""
     trained = {
         "model": str(facts.get("model", "—")),
         "parameters": f"{parameters:,}" if parameters else "—",
         "optimizer": ", ".join(facts.get("optimizers", ())) or "—",
         "backend": f"{facts.get('backend', '—')}{keras}",
-        "recorded": _recorded(run),
+        "recorded": steps + (f", number {store.first:,}" if len(store) == 1 else span),
         "watched": f"{len(run.names):,} weights{more}",
     }
     if run.clipping_rate is not None:
@@ -151,26 +158,6 @@ def _trained(run: Run) -> dict[str, str]:
     if lost:
         trained["not written"] = f"{lost:,} records: the disk failed"
     return trained
-
-
-def _recorded(run: Run) -> str:
-    store, steps = run.store, counted(len(run.steps), "step")
-    if len(store) == 1:
-        return f"{steps}, number {store.first:,}"
-    return f"{steps}, {store.first:,} to {store.last:,}" if len(store) else steps
-
-
-def _cost(overhead: dict[str, Any] | None) -> str:
-    if not overhead:
-        return "It was not noted what watching cost: the training did not end yet."
-    share, each = overhead.get("share"), overhead.get("record_ms")
-    records, steps = overhead.get("records", 0), overhead.get("steps", 0)
-    words = f"{records:,} of {steps:,} steps were recorded"
-    if each is not None:
-        words += f", at {each:.2f} ms each"
-    if share is not None:
-        words += f": {100 * share:.1f} % of the training time"
-    return f"{words}{' so far' if overhead.get('so_far') else ''}."
 
 
 def cells_of(layer: Layer) -> tuple[str, ...]:
@@ -182,16 +169,16 @@ def cells_of(layer: Layer) -> tuple[str, ...]:
 
 def _layer(series: Series) -> Layer:
     norms, ratios, zeros = (
-        column.compressed()[np.isfinite(column.compressed())]
+        column.compressed()[np.isfinite(column.compressed())].tolist() or [None]
         for column in (series.norm, series.update_ratio, series.zeros)
     )
     bad = sum(getattr(series, name).filled(0.0) > 0 for name in NONFINITE)
     return {
         "name": series.name,
-        "first": float(norms[0]) if len(norms) else None,
-        "last": float(norms[-1]) if len(norms) else None,
-        "largest": float(norms.max()) if len(norms) else None,
-        "ratio": float(np.median(ratios)) if len(ratios) else None,
-        "zeros": float(zeros[-1]) if len(zeros) else None,
+        "first": norms[0],
+        "last": norms[-1],
+        "largest": max(norms),
+        "ratio": None if ratios == [None] else float(np.median(ratios)),
+        "zeros": zeros[-1],
         "bad": int(np.count_nonzero(bad)),
     }

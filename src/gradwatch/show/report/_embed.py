@@ -38,7 +38,13 @@ def embedded(runs: Sequence[ReportData]) -> str:
     """Returns the numbers of these runs as text for a page."""
     arrays: Arrays = {}
     facts, spans = [], []
-    rows = sum(_rows(data.run) for data in runs)
+    # Counts of what is not finite cost nothing: they are zero, or there are few.
+    rows = sum(
+        len(data.run.store.names(kind))
+        for data in runs
+        for kind, quantity in _shown(data.run)
+        if quantity.name != "nonfinite"
+    )
     count = max(24, _CELLS // max(1, rows))
     for index, data in enumerate(runs):
         run = data.run
@@ -74,18 +80,6 @@ def _shown(run: Run) -> list[tuple[str, Quantity]]:
     ]
 
 
-def _rows(run: Run) -> int:
-    """Returns the number of rows that all heat maps have together.
-
-    Counts of what is not finite cost nothing: they are zero, or there are few.
-    """
-    return sum(
-        len(run.store.names(kind))
-        for kind, quantity in _shown(run)
-        if quantity.name != "nonfinite"
-    )
-
-
 def _heats(start: str, run: Run, count: int, arrays: Arrays) -> dict[str, float]:
     span = {"low": float(run.store.first), "high": float(run.store.last + 1)}
     for kind, quantity in _shown(run):
@@ -97,20 +91,15 @@ def _heats(start: str, run: Run, count: int, arrays: Arrays) -> dict[str, float]
         arrays[f"{name}values"] = drawn.values
         arrays[f"{name}flags"] = drawn.flags
         if quantity.name == "nonfinite" and (drawn.flags & _ALARMS).any():
-            arrays[f"{start}bad/{kind}"] = _bad(run, kind, count, drawn.flags)
+            # Row, bucket and the counts by kind, of each cell with an alarm.
+            cells = np.argwhere(drawn.flags & _ALARMS)
+            counts = [
+                heat(run, Quantity(n, n, ""), kind, count=count).values[tuple(cells.T)]
+                for n in NONFINITE
+            ]
+            table = np.column_stack([cells, np.nan_to_num(counts).T])
+            arrays[f"{start}bad/{kind}"] = table.astype(np.int64)
     return span
-
-
-def _bad(
-    run: Run, kind: str, count: int, flags: NDArray[np.uint8]
-) -> NDArray[np.int64]:
-    """Returns row, bucket and the counts by kind, of each cell with an alarm."""
-    cells = np.argwhere(flags & _ALARMS)
-    parts = [cells.astype(np.int64)]
-    for name in NONFINITE:
-        values = heat(run, Quantity(name, name, ""), kind, count=count).values
-        parts.append(np.nan_to_num(values[tuple(cells.T)])[:, None].astype(np.int64))
-    return np.concatenate(parts, axis=1)
 
 
 def _histograms(start: str, run: Run, runs: int, arrays: Arrays) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ..._errors import counted
 from .._format import printable
-from ._data import HEADS, Layer, ReportData, cells_of, details, title_of, when
+from ._data import HEADS, ReportData, cells_of, details, title_of, when
 
 _MOST = 40  # layers; of more the middle is left out
 
@@ -40,16 +40,12 @@ def _lines(runs: Sequence[ReportData], title: str) -> Iterator[str]:
         yield f"\n## Layers of {_code(data.name)}\n"
         yield f"| weight | {' | '.join(HEADS)} |"
         yield "| --- |" + " ---: |" * len(HEADS)
-        yield from _layers(data.layers)
-
-
-def _layers(layers: Sequence[Layer]) -> Iterator[str]:
-    cells = [(_cell(layer["name"]), *cells_of(layer)) for layer in layers]
-    rows = [f"| {' | '.join(texts)} |" for texts in cells]
-    half = _MOST // 2
-    if len(rows) > _MOST:
-        rows[half:-half] = [f"| … {len(rows) - _MOST:,} more … | | | | | | |"]
-    yield from rows
+        texts = [(_cell(layer["name"]), *cells_of(layer)) for layer in data.layers]
+        rows = [f"| {' | '.join(row)} |" for row in texts]
+        if len(rows) > _MOST:
+            half = _MOST // 2
+            rows[half:-half] = [f"| … {len(rows) - _MOST:,} more … | | | | | | |"]
+        yield from rows
 
 
 def _text(text: str) -> str:

@@ -117,17 +117,14 @@ def _gather(runs: Runs) -> list[ReportData]:
             "one."
         )
     opened = [each if isinstance(each, Run) else open_run(each) for each in runs]
-    names = _names([Path(os.path.abspath(run.directory)) for run in opened])
+    paths = [Path(os.path.abspath(run.directory)).parts for run in opened]
+    # The shortest ends of the paths that differ; numbers, if the same is given twice.
+    ends = (
+        ["/".join(p[-n:]) for p in paths] for n in range(1, max(map(len, paths)) + 1)
+    )
+    numbered = [f"{path[-1]} ({at})" for at, path in enumerate(paths, 1)]
+    names = next((own for own in ends if len(set(own)) == len(own)), numbered)
     return [report_data(run, name) for run, name in zip(opened, names, strict=True)]
-
-
-def _names(paths: Sequence[Path]) -> list[str]:
-    """Returns the shortest ends of the paths that differ from each other."""
-    for parts in range(1, max(len(path.parts) for path in paths) + 1):
-        names = ["/".join(path.parts[-parts:]) for path in paths]
-        if len(set(names)) == len(names):
-            return names
-    return [f"{path.name} ({at})" for at, path in enumerate(paths, 1)]  # the same
 
 
 def _json_run(data: ReportData) -> dict[str, Any]:

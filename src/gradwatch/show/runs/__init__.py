@@ -1,7 +1,8 @@
-"""Pictures of a run. Only the files that draw need matplotlib."""
+"""Pictures of a run. Importing it needs matplotlib."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,6 @@ import numpy as np
 from ..._errors import GradwatchError
 from ...diagnose import Finding, evidence_of
 from ...run import Run
-from ...summarise import Row
 from .._fold import middle
 from .._format import printable
 from .._plot import needs_matplotlib, theme_named
@@ -20,6 +20,13 @@ from ..palette import ThemeName
 from ._badges import badges_of
 from ._names import Names, check_recorded, quantity_of, rows_of
 from ._rows import nearest, rows_at
+
+with needs_matplotlib():
+    from ._axes import Frame
+    from ._finding import draw_finding
+    from ._heat import columns_for, draw_heat
+    from ._histogram import draw_histogram
+    from ._lines import draw_lines
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,31 +43,23 @@ def plot_run(
     run: Run, quantity: str, names: Names, *, kind: str, theme: ThemeName
 ) -> Figure:
     """Returns the figure of `Run.plot`."""
-    colours = theme_named(theme)
+    theme_named(theme)
     chosen = quantity_of(quantity, kind)
     check_recorded(run)
-    with needs_matplotlib():
-        from ._heat import columns_for, draw_heat
-        from ._lines import draw_lines
     if chosen is None:
         return _plot_totals(run, quantity, names, theme)
     rows = rows_of(run, kind, names)
     drawn = heat(run, chosen, kind, count=columns_for(run.steps)).only(rows)
-    title = _title(chosen.axis_label + _OF.get(kind, ""), run)
-    findings = badges_of(run.findings, drawn.names)
-    if len(rows) > LINES:
-        texts = title, _below(chosen.meaning, drawn, "column")
-        return draw_heat(drawn, chosen, texts, findings, colours)
-    texts = title, _below(chosen.meaning, drawn, "point")
-    label = chosen.axis_label
-    drawn = drawn.only(buckets=drawn.first >= 0)
-    return draw_lines(drawn, label, chosen.scale, texts, findings, colours)
+    label, many = chosen.axis_label, len(rows) > LINES
+    below = _below(chosen.meaning, drawn, "column" if many else "point")
+    frame = _frame(run, label + _OF.get(kind, ""), below, drawn.names, theme)
+    if many:
+        return draw_heat(drawn, chosen, frame)
+    return draw_lines(drawn.only(buckets=drawn.first >= 0), label, chosen.scale, frame)
 
 
 def _plot_totals(run: Run, name: str, names: Names, theme: ThemeName) -> Figure:
     """Returns the figure of a quantity of the step as a whole."""
-    from ._lines import draw_lines
-
     if names is not None:
         raise GradwatchError(
             f"`names` must be left out for {name!r}, which is of the step as a "
@@ -77,11 +76,11 @@ def _plot_totals(run: Run, name: str, names: Names, theme: ThemeName) -> Figure:
     finite = drawn.values[np.isfinite(drawn.values)]
     log = finite.size > 0 and finite.min() > 0 and name != "loss"
     words = name.replace("_", " ")
-    texts = _title(words, run), _below("Of the step as a whole.", every, "point")
-    findings, label = badges_of(run.findings, ()), _LABELS.get(name, words)
-    scale = "log" if log else "linear"
+    label = _LABELS.get(name, words)
+    below = _below("Of the step as a whole.", every, "point")
+    frame = _frame(run, words, below, (), theme)
     drawn = replace(drawn, names=(label,))
-    return draw_lines(drawn, label, scale, texts, findings, theme_named(theme))
+    return draw_lines(drawn, label, "log" if log else "linear", frame)
 
 
 def plot_run_flow(
@@ -93,8 +92,17 @@ def plot_run_flow(
     index = nearest(run, step)
     kinds = tuple(k for k in ("weight", "activation") if run.store.names(k))
     rows = rows_at(run, index, kinds)
-    if names is not None:
-        rows = _only(run, rows, kinds, names)
+    failed: GradwatchError | None = None
+    chosen = set()
+    for kind in kinds if names is not None else ():
+        try:  # the names may be of either kind
+            known = run.store.names(kind)
+            chosen |= {(kind, known[row]) for row in rows_of(run, kind, names)}
+        except GradwatchError as error:
+            failed = error
+    if failed is not None and not chosen:
+        raise failed
+    rows = [row for row in rows if names is None or (row.kind, row.name) in chosen]
     shown = int(run.steps[index])
     away = "" if step in (None, shown) else f", the recorded step nearest to {step:,}"
     title = f"Gradient flow of {_short(run)} at step {shown:,}{away}"
@@ -116,8 +124,6 @@ def plot_run_histogram(run: Run, name: str, *, theme: ThemeName) -> Figure:
             f"`name` must be a weight with histograms. Received: {name!r}, of a run "
             "without any. `GradientMonitor(…, histograms=True)` records them."
         )
-    with needs_matplotlib():
-        from ._histogram import draw_histogram
     short = _short(run)
     name = middle(printable(series.name), _TITLE - len("Gradient of  · ") - len(short))
     return draw_histogram(series, f"Gradient of {name} · {short}", colours)
@@ -131,25 +137,7 @@ def plot_finding(finding: Finding, run: Run, *, theme: ThemeName) -> Figure:
     """
     colours = theme_named(theme)
     check_recorded(run)
-    with needs_matplotlib():
-        from ._finding import draw_finding
     return draw_finding(finding, evidence_of(finding, run), colours)
-
-
-def _only(run: Run, rows: list[Row], kinds: tuple[str, ...], names: Names) -> list[Row]:
-    """Returns the rows that the names stand for, of whichever kinds have some."""
-    chosen, failed = [], None
-    for kind in kinds:
-        try:
-            known = run.store.names(kind)
-            own = {known[row] for row in rows_of(run, kind, names)}
-        except GradwatchError as error:
-            failed = error
-            continue
-        chosen += [row for row in rows if row.kind == kind and row.name in own]
-    if not chosen and failed is not None:
-        raise failed
-    return chosen
 
 
 def _below(meaning: str, drawn: Heat, each: str) -> str:
@@ -159,8 +147,12 @@ def _below(meaning: str, drawn: Heat, each: str) -> str:
     return f"{meaning}{worst}"
 
 
-def _title(words: str, run: Run) -> str:
-    return f"{words[0].upper()}{words[1:]} · {_short(run)}"
+def _frame(
+    run: Run, words: str, below: str, names: Sequence[str], theme: ThemeName
+) -> Frame:
+    """Returns what is around a picture of the rows with these names."""
+    title = f"{words[0].upper()}{words[1:]} · {_short(run)}"
+    return Frame(title, below, badges_of(run.findings, names), theme_named(theme))
 
 
 def _short(run: Run) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,23 @@ MOST_NAMED = 60
 GAMMA = 2.2  # equal parts of a ramp look equal in linear light
 
 
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Everything around the axes of a picture, and its colours.
+
+    Attributes:
+        title: The title.
+        below: The line below it.
+        findings: The badges, and the number of findings left out.
+        theme: The colours.
+    """
+
+    title: str
+    below: str
+    findings: Findings
+    theme: Theme
+
+
 def nonfinite_signs(theme: Theme) -> tuple[tuple[int, str, str, str], ...]:
     """Returns the flag, the marker, the colour and the label of each kind."""
     return (
@@ -47,30 +65,24 @@ def ramp(theme: Theme) -> Colormap:
 
 
 @contextmanager
-def run_figure(
-    height: float, texts: tuple[str, str], findings: Findings, theme: Theme
-) -> Iterator[tuple[Figure, Axes, list[Any]]]:
-    """Yields a figure, its axes, and the entries of its legend, to be filled.
-
-    Args:
-        height: The height in inches.
-        texts: The title, and the line below it.
-        findings: The badges, and the number of findings left out.
-        theme: The colours.
-    """
-    with new_figure(WIDTH, height, theme) as figure:
+def run_figure(height: float, frame: Frame) -> Iterator[tuple[Figure, Axes, list[Any]]]:
+    """Yields a figure, its axes, and the entries of its legend, to be filled."""
+    with new_figure(WIDTH, height, frame.theme) as figure:
         ax, handles = figure.add_subplot(), list[Any]()
         yield figure, ax, handles
-        _draw_badges(ax, findings[0], theme)
-        _head(ax, *texts, theme)
-        _legend(figure, handles, *findings)
-
-
-def _head(ax: Axes, title: str, below: str, theme: Theme) -> None:
-    """Writes the title, and below it in small letters what is drawn."""
-    text = printable(title)
-    ax.set_title(text, loc="left", fontweight="bold", pad=34, parse_math=False)
-    note(ax, printable(below), (0, 1), (0, 23), color=theme.muted, fontsize=8.5)
+        _draw_badges(ax, frame.findings[0], frame.theme)
+        text, below = printable(frame.title), printable(frame.below)
+        ax.set_title(text, loc="left", fontweight="bold", pad=34, parse_math=False)
+        note(ax, below, (0, 1), (0, 23), color=frame.theme.muted, fontsize=8.5)
+        badges, left_out = frame.findings
+        texts = [badge.label for badge in badges]
+        texts += [f"and {left_out} more"] if left_out else []
+        # The signs are explained first, then the badges.
+        handles += (Line2D([], [], linestyle="none", label=text) for text in texts)
+        if handles:
+            columns = min(len(handles), 4 if texts else 6)
+            where: dict[str, Any] = {"loc": "outside lower center", "ncols": columns}
+            figure.legend(handles=handles, **where, handletextpad=0.6)
 
 
 def steps_axis(ax: Axes, first: float, last: float) -> None:
@@ -129,20 +141,6 @@ def _draw_badges(ax: Axes, badges: Sequence[Badge], theme: Theme) -> None:
         taken.append(step)
         units = ("data", "axes fraction")
         note(ax, str(badge.number), (step, 1), (0, 9), units, **style)
-
-
-def _legend(
-    figure: Figure, handles: Sequence[Any], badges: Sequence[Badge], left_out: int
-) -> None:
-    """Explains the signs below the axes, then the badges."""
-    texts = [badge.label for badge in badges]
-    if left_out:
-        texts.append(f"and {left_out} more")
-    entries = [*handles, *(Line2D([], [], linestyle="none", label=t) for t in texts)]
-    if entries:
-        columns = min(len(entries), 4 if texts else 6)
-        where: dict[str, Any] = {"loc": "outside lower center", "ncols": columns}
-        figure.legend(handles=entries, **where, handletextpad=0.6)
 
 
 def patch(colour: str, label: str) -> Patch:

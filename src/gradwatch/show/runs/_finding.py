@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import textwrap
 from collections.abc import Sequence
@@ -15,7 +16,16 @@ from matplotlib.patches import Patch
 from matplotlib.transforms import offset_copy
 
 from ...diagnose import SYMPTOMS, Evidence, Finding, within
-from .._figure import Style, bare, log_limits, log_ticks, marker, new_figure, say
+from .._figure import (
+    Style,
+    bare,
+    log_limits,
+    log_ticks,
+    marker,
+    new_figure,
+    points,
+    say,
+)
 from .._fold import fold
 from .._format import printable
 from ..charts import NAN, Heat
@@ -73,12 +83,13 @@ def _write(
     figure.suptitle(
         f"{words[0].upper()}{words[1:]}{where}", **style, fontsize=11, weight="bold"
     )
-    sentences = [f"Confirmed at step {finding.step:,}: {finding.seen}."]
-    if finding.healthy:
-        sentences.append(f"Healthy: {finding.healthy}.")
-    if finding.try_first:
-        sentences.append(f"Try first: {finding.try_first}")
-    text = textwrap.fill(printable(" ".join(sentences)), int(width * 14.5))
+    parts = (
+        f"Confirmed at step {finding.step:,}: {finding.seen}.",
+        finding.healthy and f"Healthy: {finding.healthy}.",
+        finding.try_first and f"Try first: {finding.try_first}",
+    )
+    words = printable(" ".join(filter(None, parts)))
+    text = textwrap.fill(words, int(width * 14.5))
     figure.supxlabel(text, **style, fontsize=8.5, color=theme.muted)
 
 
@@ -94,7 +105,7 @@ def _draw_course(ax: Axes, seen: Evidence, finding: Finding, theme: Theme) -> li
     ends = seen.steps[0], seen.steps[-1]
     heat = Heat(names, *ends, seen.steps, seen.steps, finite, flags)
     limits = _limits(seen) if names else []
-    signs = lines_over_steps(ax, heat, seen.panel.scale, 0.015, theme, limits)
+    signs = lines_over_steps(ax, heat, seen.panel.scale, theme, limits)
     handles = _zones(ax, seen, "y", theme) + signs
     if not names:
         say(ax, "this run holds none of these numbers", color=theme.muted)
@@ -112,23 +123,23 @@ def _when(ax: Axes, finding: Finding, theme: Theme) -> list[Any]:
     """Marks the steps that show it first and last, and the one that confirmed it."""
     faint: Style = {"color": theme.muted, "ls": (0, (4, 3)), "lw": 1.1}
     strong: Style = {"color": theme.ink, "ls": "-", "lw": 1.3}
-    marks = [(finding.step, "confirmed", strong)]
-    if finding.since != finding.step:
-        marks.insert(0, (finding.since, "first seen", faint))
-    if finding.until is not None:
-        marks.append((finding.until, "last seen", faint))
+    marks = (
+        (finding.since if finding.since != finding.step else None, "first seen", faint),
+        (finding.step, "confirmed", strong),
+        (finding.until, "last seen", faint),
+    )
     handles = []
     for step, words, style in marks:
-        ax.axvline(step, **style, zorder=3)
-        handles.append(Line2D([], [], **style, label=f"{words} at step {step:,}"))
+        if step is not None:
+            ax.axvline(step, **style, zorder=3)
+            handles.append(Line2D([], [], **style, label=f"{words} at step {step:,}"))
     return handles
 
 
 def _zones(ax: Axes, seen: Evidence, axis: str, theme: Theme) -> list[Any]:
     """Colours the intervals that hold no number of a healthy training."""
-    low, high = ax.get_ylim() if axis == "y" else ax.get_xlim()
-    draw = ax.axhspan if axis == "y" else ax.axvspan
-    rule = ax.axhline if axis == "y" else ax.axvline
+    low, high = getattr(ax, f"get_{axis}lim")()
+    draw, rule = (ax.axhspan, ax.axhline) if axis == "y" else (ax.axvspan, ax.axvline)
     for start, stop in seen.zones:
         ends = max(start, low), min(stop, high)
         if ends[0] < ends[1]:
@@ -155,15 +166,11 @@ def _draw_depth(ax: Axes, seen: Evidence, finding: Finding, theme: Theme) -> lis
     handles = _zones(ax, seen, "x", theme)
     trend = np.where(there, values, np.nan)
     ax.plot(trend, rows, color=theme.hues[0], alpha=0.35, lw=1.2, zorder=2)
-    for chosen, colour, sign, size in (
-        (~guilty, theme.hues[0], "o", 6.5),
-        (guilty, theme.sick, "D", 7.0),
-    ):
-        shown = chosen & there
-        style = marker(sign, size, theme.paper, color=colour)
-        ax.plot(values[shown], rows[shown], **style, zorder=4)
-        if chosen is guilty and shown.any():
-            handles.append(Line2D([], [], **style, label="where it is"))
+    well = marker("o", 6.5, theme.paper, color=theme.hues[0])
+    sick = marker("D", 7.0, theme.paper, color=theme.sick, label="where it is")
+    healthy, named = there & ~guilty, there & guilty
+    points(ax, (values[healthy], rows[healthy]), well, zorder=4)
+    handles += points(ax, (values[named], rows[named]), sick, zorder=4)
     handles += _edges(ax, values, guilty, theme)
     ax.set_ylim(len(names) - 0.4, -0.6)
     names_axis(ax, names)
@@ -178,37 +185,29 @@ def _draw_depth(ax: Axes, seen: Evidence, finding: Finding, theme: Theme) -> lis
 
 def _edges(ax: Axes, values: Any, guilty: Any, theme: Theme) -> list[Any]:
     """Draws at the left edge what a log scale cannot show."""
-    figure = ax.get_figure(root=True)
-    edge = offset_copy(ax.get_yaxis_transform(), figure, x=0.09)
+    edge = offset_copy(ax.get_yaxis_transform(), ax.get_figure(root=True), x=0.09)
     handles = []
-    for chosen, sign, label in (
-        (values == 0, "o", "exactly zero"),
-        (np.isnan(values), "|", "none"),
-    ):
-        for rows, colour in (
-            (np.flatnonzero(chosen & ~guilty), theme.muted),
-            (np.flatnonzero(chosen & guilty), theme.sick),
-        ):
-            if len(rows):
-                style = marker(sign, 7, colour, 1.7, markerfacecolor="none")
-                at: Style = {"transform": edge, "clip_on": False, "zorder": 5}
-                ax.plot(np.zeros(len(rows)), rows, **style, **at)
-                handles.append(Line2D([], [], **style, label=label))
+    signs = ((values == 0, "o", "exactly zero"), (np.isnan(values), "|", "none"))
+    groups = ((~guilty, theme.muted), (guilty, theme.sick))
+    for (chosen, sign, label), (group, colour) in itertools.product(signs, groups):
+        rows = np.flatnonzero(chosen & group)
+        style = marker(sign, 7, colour, 1.7, markerfacecolor="none", label=label)
+        at: Style = {"transform": edge, "clip_on": False, "zorder": 5}
+        handles += points(ax, (np.zeros(len(rows)), rows), style, **at)
     return handles
 
 
 def _draw_share(ax: Axes, finding: Finding, theme: Theme) -> None:
     """Draws a finding that is one share, as of rows that never moved."""
-    if finding.measured is None or finding.measured.value is None:
+    share = finding.measured.value if finding.measured else None
+    if share is None:
         text = "what was measured is not known of this finding"
         say(ax, text, color=theme.muted)
         return
-    share = finding.measured.value
     ax.barh([0], [1 - share], color=theme.hues[0], height=0.5)
     ax.barh([0], [share], left=[1 - share], color=theme.sick, alpha=0.55, height=0.5)
     ax.set(xlim=(0, 1), ylim=(-1, 1), yticks=[])
     ax.set_xticks([0, 0.5, 1], ["0%", "50%", "100%"])
-    middle = 1 - share / 2
-    ax.annotate(f"{share:.1%} never moved", (middle, 0.34), ha="center")
+    ax.annotate(f"{share:.1%} never moved", (1 - share / 2, 0.34), ha="center")
     ax.set_xlabel("rows of the embedding")
     bare(ax)

@@ -8,7 +8,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import BoundaryNorm, ListedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
-from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
@@ -24,6 +23,7 @@ from ..charts import MEASURED, NAN, NEGINF, POSINF, Heat, Quantity
 from ..palette import Theme
 from ._axes import (
     MOST_NAMED,
+    Frame,
     names_axis,
     nonfinite_signs,
     patch,
@@ -32,7 +32,6 @@ from ._axes import (
     run_figure,
     steps_axis,
 )
-from ._badges import Findings
 
 COLUMNS = 360  # buckets: two pixels each at the default size
 _FEWEST = 60
@@ -65,30 +64,36 @@ def states_of(heat: Heat, quantity: Quantity) -> np.ma.MaskedArray[Any, Any]:
     return np.ma.masked_less(states, 0)
 
 
-def draw_heat(
-    heat: Heat,
-    quantity: Quantity,
-    texts: tuple[str, str],
-    findings: Findings,
-    theme: Theme,
-) -> Figure:
-    """Returns the figure.
-
-    Args:
-        heat: The numbers.
-        quantity: The quantity they are.
-        texts: The title, and the line below it.
-        findings: The badges, and the number of findings left out.
-        theme: The colours.
-    """
-    height = rows_height(len(heat.names))
-    with run_figure(height, texts, findings, theme) as (figure, ax, handles):
+def draw_heat(heat: Heat, quantity: Quantity, frame: Frame) -> Figure:
+    """Returns the figure: numbers by the ramp, the rest in colours of their own."""
+    count, theme = len(heat.names), frame.theme
+    box: Style = {"aspect": "auto", "interpolation": "nearest"}
+    box["extent"] = (heat.low, heat.high, count - 0.5, -0.5)
+    with run_figure(rows_height(count), frame) as (figure, ax, handles):
         states = states_of(heat, quantity)
-        _draw_cells(ax, heat, quantity, states, theme)
-        handles += _draw_signs(ax, heat, states, theme)
+        known = states.mask & np.isfinite(heat.values)
+        if known.any():
+            share = quantity.scale == "share"
+            ends = log_limits(heat.values.ravel(), 1)
+            norm = Normalize(0.0, 1.0) if share else LogNorm(*ends)
+            numbers = np.ma.masked_where(~known, heat.values)
+            image = ax.imshow(numbers, norm=norm, cmap=ramp(theme), **box)
+            axis = colour_scale(image, ax, quantity.axis_label)
+            if share:
+                axis.set_major_formatter(PERCENT)
+            else:
+                log_ticks(axis, *ends, 8)
+        if states.count():
+            own = (theme.unmeasured, theme.zero, theme.nan, theme.posinf, theme.neginf)
+            bounds = BoundaryNorm(np.arange(-0.5, len(own)), len(own))
+            ax.imshow(states, norm=bounds, cmap=ListedColormap(own), **box)
+        if count <= MOST_NAMED:  # a thin line of the page between two rows
+            edges = np.arange(1, count) - 0.5
+            ax.hlines(edges, heat.low, heat.high, theme.paper, lw=1.2, zorder=3)
+        handles += _draw_signs(ax, heat, states.filled(-1), theme)
         names_axis(ax, heat.names)
         ax.spines[:].set_visible(False)
-        marked = [(badge, row) for badge in findings[0] for row in badge.rows]
+        marked = [(badge, row) for badge in frame.findings[0] for row in badge.rows]
         for badge, row in marked:
             across = [badge.since, badge.step + 0.5]
             ax.plot(across, [row, row], color=theme.paper, lw=4, zorder=6)
@@ -100,62 +105,28 @@ def draw_heat(
     return figure
 
 
-def _draw_cells(
-    ax: Axes,
-    heat: Heat,
-    quantity: Quantity,
-    states: np.ma.MaskedArray[Any, Any],
-    theme: Theme,
-) -> None:
-    """Draws the cells: numbers by the ramp, the rest in colours of their own."""
-    count = len(heat.names)
-    box: Style = {"aspect": "auto", "interpolation": "nearest"}
-    box["extent"] = (heat.low, heat.high, count - 0.5, -0.5)
-    numbers = np.ma.masked_where(~states.mask | ~np.isfinite(heat.values), heat.values)
-    if numbers.count():
-        share = quantity.scale == "share"
-        ends = log_limits(heat.values.ravel(), 1)
-        norm = Normalize(0.0, 1.0) if share else LogNorm(*ends)
-        image: AxesImage = ax.imshow(numbers, norm=norm, cmap=ramp(theme), **box)
-        axis = colour_scale(image, ax, quantity.axis_label)
-        if share:
-            axis.set_major_formatter(PERCENT)
-        else:
-            log_ticks(axis, *ends, 8)
-    if states.count():
-        own = (theme.unmeasured, theme.zero, theme.nan, theme.posinf, theme.neginf)
-        bounds = BoundaryNorm(np.arange(-0.5, len(own)), len(own))
-        ax.imshow(states, norm=bounds, cmap=ListedColormap(own), **box)
-    if count <= MOST_NAMED:  # a thin line of the page between two rows
-        for row in range(1, count):
-            ax.axhline(row - 0.5, color=theme.paper, lw=1.2, zorder=3)
-
-
 def _draw_signs(
-    ax: Axes, heat: Heat, states: np.ma.MaskedArray[Any, Any], theme: Theme
+    ax: Axes, heat: Heat, filled: NDArray[np.int8], theme: Theme
 ) -> list[Any]:
     """Puts a sign where something not finite begins, and returns the legend.
 
     A cell may be smaller than a pixel; a sign is not.
     """
-    filled = states.filled(-1)
     width = (heat.high - heat.low) / filled.shape[1]
     size = 6.0 if len(heat.names) <= MOST_NAMED else 3.5
     handles: list[Any] = []
     for flag, sign, colour, label in nonfinite_signs(theme):
         there = filled == _STATES[flag]
-        if not there.any():
+        rows, columns = np.nonzero(there & ~np.pad(there, ((0, 0), (1, 0)))[:, :-1])
+        if not len(rows):
             continue
-        begins = there & ~np.pad(there, ((0, 0), (1, 0)))[:, :-1]
-        rows, columns = np.nonzero(begins)
         at = heat.low + (columns + 0.5) * width
         halo = marker(sign, size + 2, theme.paper, 3.4, label=label)
         own = marker(sign, size, colour, 1.6, label=label)
         ax.plot(at, rows, **halo, zorder=4)
         ax.plot(at, rows, **own, zorder=5)
         handles.append(Line2D([], [], **own))
-    if (filled == ZERO).any():
-        handles.append(patch(theme.zero, "exactly zero"))
-    if (filled == UNMEASURED).any():
-        handles.append(patch(theme.unmeasured, "not measured"))
+    zero, unmeasured = (ZERO, "exactly zero"), (UNMEASURED, "not measured")
+    for (state, label), colour in ((zero, theme.zero), (unmeasured, theme.unmeasured)):
+        handles += [patch(colour, label)] if state in filled else []
     return handles

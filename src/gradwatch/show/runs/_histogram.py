@@ -17,7 +17,7 @@ from .. import palette
 from .._figure import PERCENT, Style, colour_scale
 from ..charts import NONFINITE, Heat
 from ..palette import Theme
-from ._axes import patch, ramp, run_figure, steps_axis
+from ._axes import Frame, patch, ramp, run_figure, steps_axis
 from ._lines import draw_signs
 
 MOST = 320  # histograms in a picture
@@ -36,8 +36,10 @@ def draw_histogram(series: Series, title: str, theme: Theme) -> Figure:
     total = counts.sum(axis=1) / np.maximum(1 - zeros, 1e-12)
     shares = counts / np.maximum(total, 1)[:, None]
     low, high = _octaves(counts)
-    texts = title, _below(series, len(steps))
-    with run_figure(4.8, texts, ((), 0), theme) as (figure, ax, handles):
+    part = f", {MOST:,} of the {count:,} recorded" if count > MOST else ""
+    place = "How the elements of the unscaled gradient before clipping lie along the"
+    frame = Frame(title, f"{place} number line{part}.", ((), 0), theme)
+    with run_figure(4.8, frame) as (figure, ax, handles):
         edges = _edges(steps)
         norm = PowerNorm(0.6, 0.0, float(shares.max()) or 1.0)
         style: Style = {"norm": norm, "cmap": ramp(theme), "linewidth": 0}
@@ -52,7 +54,13 @@ def draw_histogram(series: Series, title: str, theme: Theme) -> Figure:
             ax.pcolormesh(edges, [-half * 0.7, half * 0.7], zeros[None], **style)
         _value_axis(ax, low, count)
         steps_axis(ax, float(edges[0]), float(edges[-1]))
-        handles += draw_signs(ax, _nonfinite(series), theme)
+        # All recorded steps, with or without histogram, as flags only.
+        kinds = NONFINITE.items()
+        bad = [np.uint8(f) * (getattr(series, n).filled(0) > 0) for n, f in kinds]
+        every, flags = series.steps, np.bitwise_or.reduce(bad)[None]
+        nothing = np.full(flags.shape, np.nan)
+        heat = Heat((series.name,), every[0], every[-1], every, every, nothing, flags)
+        handles += draw_signs(ax, heat, theme)
         if zeros.any():
             handles.append(patch(theme.ramp[2], "middle line: exact zeros"))
         ax.spines[:].set_visible(False)
@@ -61,15 +69,6 @@ def draw_histogram(series: Series, title: str, theme: Theme) -> Figure:
         axis.set_major_formatter(PERCENT)
         axis.set_major_locator(MaxNLocator(5))
     return figure
-
-
-def _below(series: Series, shown: int) -> str:
-    recorded = len(series.histogram_steps)
-    part = f", {shown:,} of the {recorded:,} recorded" if shown < recorded else ""
-    return (
-        "How the elements of the unscaled gradient before clipping lie along the "
-        f"number line{part}."
-    )
 
 
 def _octaves(counts: NDArray[np.float64]) -> tuple[int, int]:
@@ -94,12 +93,9 @@ def _octaves(counts: NDArray[np.float64]) -> tuple[int, int]:
 
 def _edges(steps: NDArray[np.int64]) -> NDArray[np.float64]:
     """Returns where the column of each step begins and ends: half way to the next."""
-    if len(steps) == 1:
-        return np.array([steps[0] - 0.5, steps[0] + 0.5])
-    middle = (steps[1:] + steps[:-1]) / 2
-    first = steps[0] - (middle[0] - steps[0])
-    last = steps[-1] + (steps[-1] - middle[-1])
-    return np.concatenate([[first], middle, [last]])
+    gaps = np.diff(steps) if len(steps) > 1 else np.ones(1)
+    padded = np.array([steps[0] - gaps[0], *steps, steps[-1] + gaps[-1]], np.float64)
+    return (padded[1:] + padded[:-1]) / 2
 
 
 def _value_axis(ax: Axes, low: int, count: int) -> None:
@@ -119,13 +115,3 @@ def _value_axis(ax: Axes, low: int, count: int) -> None:
     ax.set_ylim(-half - count - 0.2, half + count + 1.2)
     ax.tick_params(length=0)
     ax.set_ylabel("one element of the gradient")
-
-
-def _nonfinite(series: Series) -> Heat:
-    """Returns all recorded steps, with or without histogram, as flags only."""
-    steps = series.steps
-    flags = np.zeros((1, len(steps)), np.uint8)
-    for name, flag in NONFINITE.items():
-        flags[0] |= (getattr(series, name).filled(0) > 0) * np.uint8(flag)
-    values = np.full(flags.shape, np.nan)
-    return Heat((series.name,), steps[0], steps[-1], steps, steps, values, flags)

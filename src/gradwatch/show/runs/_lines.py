@@ -9,53 +9,47 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import offset_copy
-from numpy.typing import NDArray
 
-from .._figure import PERCENT, Style, bare, log_limits, log_ticks, marker
+from .._figure import (
+    PERCENT,
+    Style,
+    bare,
+    inches,
+    log_limits,
+    log_ticks,
+    marker,
+    points,
+)
 from .._fold import fold
 from .._format import printable
 from ..charts import Heat
 from ..palette import Theme
-from ._axes import nonfinite_signs, run_figure, steps_axis
-from ._badges import Findings
+from ._axes import Frame, nonfinite_signs, run_figure, steps_axis
 
 DASHES = ("-", (0, (5, 1.6)), "-", (0, (3, 1.2, 1, 1.2)), "-", (0, (1.2, 1.2)))
 SIGNS = ("o", "D", "s", "^", "P", "v")
+_MARGIN = 0.013  # room at both ends of the axis of steps, as a share of it
 _POINTS = 12  # of fewer numbers each is a point; so is one that stands alone
 
 
-def draw_lines(
-    heat: Heat,
-    label: str,
-    scale: str,
-    texts: tuple[str, str],
-    findings: Findings,
-    theme: Theme,
-) -> Figure:
+def draw_lines(heat: Heat, label: str, scale: str, frame: Frame) -> Figure:
     """Returns the figure of some rows, each drawn at the last step of its buckets.
 
     Args:
         heat: The numbers.
         label: The label of the axis.
         scale: "log", "share" or "linear".
-        texts: The title, and the line below it.
-        findings: The badges, and the number of findings left out.
-        theme: The colours.
+        frame: Everything around the axes.
     """
-    with run_figure(4.4, texts, findings, theme) as (figure, ax, handles):
-        handles += lines_over_steps(ax, heat, scale, 0.012, theme)
+    with run_figure(4.4, frame) as (figure, ax, handles):
+        handles += lines_over_steps(ax, heat, scale, frame.theme)
         ax.set_ylabel(label)
         name_lines(ax, heat.names)
     return figure
 
 
 def lines_over_steps(
-    ax: Axes,
-    heat: Heat,
-    scale: str,
-    margin: float,
-    theme: Theme,
-    limits: Sequence[float] = (),
+    ax: Axes, heat: Heat, scale: str, theme: Theme, limits: Sequence[float] = ()
 ) -> list[Line2D]:
     """Draws rows and signs, sets the axes, and returns the entries of the legend.
 
@@ -63,65 +57,50 @@ def lines_over_steps(
         ax: The axes.
         heat: The numbers.
         scale: "log", "share" or "linear".
-        margin: Room at both ends of the axis of steps, as a share of it.
         theme: The colours.
         limits: Further numbers that the axis of values must hold.
     """
     for row, values in enumerate(heat.values):
-        _draw_line(ax, heat.last, values, row, theme)
+        there = np.isfinite(values)
+        alone = there & ~np.pad(there, (1, 0))[:-1] & ~np.pad(there, (0, 1))[1:]
+        marked = there if there.sum() <= _POINTS else alone
+        style: Style = {
+            "color": theme.hues[row % len(theme.hues)],
+            "linestyle": DASHES[row % len(DASHES)],
+            "linewidth": 1.7,
+            "marker": SIGNS[row % len(SIGNS)],
+            "markersize": 4.5,
+            "markevery": np.flatnonzero(marked).tolist(),
+        }
+        ax.plot(heat.last, np.where(there, values, np.nan), **style, zorder=4)
     first, last = float(heat.last[0]), float(heat.last[-1])
-    room = max((last - first) * margin, 0.5)
+    room = max((last - first) * _MARGIN, 0.5)
     steps_axis(ax, first - room, last + room)
-    _value_axis(ax, scale, [*heat.values.ravel(), *limits])
-    bare(ax, keep=("bottom",), grid="y")
-    return draw_signs(ax, heat, theme)
-
-
-def _value_axis(ax: Axes, scale: str, values: Sequence[float]) -> None:
-    """Sets the scale, and room above for what is not finite."""
     if scale == "share":
-        ax.set_ylim(-0.03, 1.08)
+        ax.set_ylim(-0.03, 1.08)  # room above for what is not finite
         ax.yaxis.set_major_formatter(PERCENT)
     elif scale == "log":
-        ends = log_limits(values, 1, 0.08, 0.12)
+        ends = log_limits([*heat.values.ravel(), *limits], 1, 0.08, 0.12)
         ax.set_yscale("log", nonpositive="mask")
         ax.set_ylim(*ends)
         log_ticks(ax.yaxis, *ends)
-
-
-def _draw_line(
-    ax: Axes,
-    steps: NDArray[np.int64],
-    values: NDArray[np.float64],
-    row: int,
-    theme: Theme,
-) -> None:
-    """Draws a line; few numbers, and those that stand alone, are points too."""
-    there = np.isfinite(values)
-    alone = there & ~np.pad(there, (1, 0))[:-1] & ~np.pad(there, (0, 1))[1:]
-    points = there if there.sum() <= _POINTS else alone
-    style: Style = {
-        "color": theme.hues[row % len(theme.hues)],
-        "linestyle": DASHES[row % len(DASHES)],
-        "linewidth": 1.7,
-        "marker": SIGNS[row % len(SIGNS)],
-        "markersize": 4.5,
-        "markevery": np.flatnonzero(points).tolist(),
-    }
-    ax.plot(steps, np.where(there, values, np.nan), **style, zorder=4)
+    bare(ax, keep=("bottom",), grid="y")
+    return draw_signs(ax, heat, theme)
 
 
 def name_lines(ax: Axes, names: Sequence[str]) -> None:
     """Writes names beside the ends of lines, moved apart where they would touch."""
     short = fold((printable(name) for name in names), 30)
     figure = ax.get_figure(root=True)
-    height = ax.get_position().height * (figure.get_size_inches()[1] if figure else 4)
-    apart = 0.155 / height  # of the axis
+    apart = 0.155 / inches(ax)[1]  # of the axis
+    to_share = ax.transScale + ax.transLimits
     ends: list[tuple[float, Line2D, str]] = []
     for line, name in zip(ax.lines, names, strict=False):  # signs come after the lines
         y = np.asarray(line.get_ydata(), float)
-        y = y[np.isfinite(y)]
-        ends.append((_share(ax, float(y[-1])) if len(y) else 0.0, line, name))
+        last = y[np.isfinite(y)][-1:]
+        # A zero is below any log scale; a line without numbers has no end.
+        share = to_share.transform((0.0, last[0]))[1] if len(last) else 0.0
+        ends.append((float(np.clip(share, 0, 1)), line, name))
     ends.sort(key=lambda end: end[0])
     heights = [end[0] for end in ends]
     for index in range(1, len(heights)):
@@ -134,32 +113,19 @@ def name_lines(ax: Axes, names: Sequence[str]) -> None:
         ax.text(1, at - over, text, color=line.get_color(), **style)
 
 
-def _share(ax: Axes, value: float) -> float:
-    """Returns how far up the axis a value is, 0 to 1."""
-    low, high = ax.get_ylim()
-    if ax.get_yscale() == "log":
-        if value <= 0:
-            return 0.0
-        low, high, value = np.log10(low), np.log10(high), np.log10(value)
-    return float(np.clip((value - low) / (high - low), 0, 1))
-
-
 def draw_signs(ax: Axes, heat: Heat, theme: Theme) -> list[Line2D]:
     """Puts what is not finite at the upper edge, and exact zeros at the lower."""
     handles = []
     edge: Style = {"transform": ax.get_xaxis_transform(), "clip_on": False}
     for flag, sign, colour, label in nonfinite_signs(theme):
         steps = heat.last[((heat.flags & flag) != 0).any(axis=0)]
-        if len(steps):
-            style = marker(sign, 7, colour, 1.8, label=label)
-            ax.plot(steps, [0.97] * len(steps), **style, **edge, zorder=6)
-            handles.append(Line2D([], [], **style))
+        style = marker(sign, 7, colour, 1.8, label=label)
+        handles += points(ax, (steps, [0.97] * len(steps)), style, **edge, zorder=6)
     if ax.get_yscale() != "log" or not (heat.values == 0).any():
         return handles
     hollow: Style = {"markerfacecolor": "none", "label": "exactly zero"}
     for row, values in enumerate(heat.values):
         steps = heat.last[values == 0]
-        if len(steps):
-            style = marker("o", 4.5, theme.hues[row % len(theme.hues)], **hollow)
-            ax.plot(steps, [0.015 + 0.02 * row] * len(steps), **style, **edge)
+        style = marker("o", 4.5, theme.hues[row % len(theme.hues)], **hollow)
+        points(ax, (steps, [0.015 + 0.02 * row] * len(steps)), style, **edge)
     return [*handles, Line2D([], [], **marker("o", 4.5, theme.muted, **hollow))]

@@ -92,7 +92,14 @@ def rows_of(run: Run, kind: str, names: Names) -> list[int]:
         if pattern in known:  # an address is itself, and not what is below it
             matches = [known.index(str(pattern))]
         if not matches:
-            raise AddressError(_unknown(pattern, known))
+            word = pattern if isinstance(pattern, str) else pattern.pattern
+            near = closest(word.strip("*?/"), known)
+            hint = f" Closest: {quoted(near)}." if near else ""
+            raise AddressError(
+                f"`names` must match something that was recorded. Received: {word!r}, "
+                f"which matches none of the {counted(len(known), 'name')}.{hint} "
+                "`run.names` and `run.activations` list them all."
+            )
         chosen.update(matches)
     if not chosen:
         raise AddressError(
@@ -124,14 +131,3 @@ def _regex(pattern: str) -> re.Pattern[str]:
     parts = re.split(r"(\*\*|\*|\?)", pattern)
     middle = "".join(words.get(part, re.escape(part)) for part in parts)
     return re.compile(f"(?:.*/)?{middle}(?:/.*)?")
-
-
-def _unknown(pattern: str | re.Pattern[str], known: Sequence[str]) -> str:
-    word = pattern if isinstance(pattern, str) else pattern.pattern
-    near = closest(word.strip("*?/"), known)
-    hint = f" Closest: {quoted(near)}." if near else ""
-    return (
-        f"`names` must match something that was recorded. Received: {word!r}, which "
-        f"matches none of the {counted(len(known), 'name')}.{hint} `run.names` and "
-        "`run.activations` list them all."
-    )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..._errors import GradwatchError
 from ...run import Run
@@ -45,6 +45,7 @@ def rows_at(run: Run, index: int, kinds: tuple[str, ...]) -> list[Row]:
     keys = zip(layout.kinds, layout.names, strict=True)
     index_of = {key: row for row, key in enumerate(keys)}
     columns = {name: chunk.column(name)[at] for name in _COLUMNS}
+    blanks = {name: is_blank(values) for name, values in columns.items()}
     rows = []
     for kind in kinds:
         names = dict.fromkeys(run.store.names(kind))
@@ -59,16 +60,11 @@ def rows_at(run: Run, index: int, kinds: tuple[str, ...]) -> list[Row]:
                 reason = "no gradient arrived at this step"
                 rows.append(Row.absent(name, kind, shape, "float32", reason))
                 continue
-            numbers: dict[str, Any] = {
-                column: _number(values[row : row + 1], column in _COUNTS)
-                for column, values in columns.items()
-            }
+            numbers: dict[str, Any] = {}
+            for column, values in columns.items():
+                value, whole = values[row].item(), column in _COUNTS
+                none = blanks[column][row] or (whole and math.isnan(value))
+                numbers[column] = None if none else int(value) if whole else value
             size = layout.sizes[row] or 1
             rows.append(Row(name, kind, shape, "float32", size, **numbers))
     return rows
-
-
-def _number(value: NDArray[np.float64], whole: bool) -> float | int | None:
-    if is_blank(value)[0] or (whole and np.isnan(value[0])):
-        return None
-    return int(value[0]) if whole else float(value[0])

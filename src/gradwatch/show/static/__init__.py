@@ -1,13 +1,16 @@
 """The files that pages consist of.
 
 `SCRIPT` is the one bundle that draws both the Gradients tab and the charts of a report;
-`make frontend` builds it from `frontend/`. `REPORT` is the style sheet of reports,
-`NOTEBOOK` that of tables and attributions in notebooks. None of them defines a colour:
-`show/palette.py` does.
+`make frontend` builds it from `frontend/`. `PAGE` is the page of a report, with names
+for what is filled in, and `REPORT` its style sheet. `NOTEBOOK` is the style sheet of
+tables and attributions in notebooks, `FIGURE` the style of figures. None of them
+defines a colour: `show/palette.py` does.
 """
 
 from pathlib import Path
 
 SCRIPT = Path(__file__).with_name("gradwatch.js")
 REPORT = Path(__file__).with_name("report.css")
+PAGE = Path(__file__).with_name("report.html")
+FIGURE = Path(__file__).with_name("gradwatch.mplstyle")
 NOTEBOOK = Path(__file__).with_name("notebook.css")

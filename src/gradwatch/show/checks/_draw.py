@@ -9,8 +9,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from . import palette
-from ._figure import PERCENT, bare, new_figure
+from .._figure import PERCENT, Style, bare, new_figure
+from .._plot import theme_named
+from ..palette import Theme, ThemeName
 
 Curves = Sequence[tuple[str, np.ndarray, np.ndarray]]
 Lines = Sequence[tuple[str, Mapping[str, np.ndarray | None]]]
@@ -24,13 +25,35 @@ _MEASURES = {
 }
 
 
-def draw_curves(
-    curves: Curves, random: np.ndarray, what: str, target: str, theme: palette.Theme
+def plot_curves(
+    curves: Curves, random: np.ndarray, *, what: str, target: str, theme: ThemeName
 ) -> Figure:
-    """Returns the figure of `plot_curves`."""
-    with new_figure(6.4, 4.2, theme) as figure:
+    """Returns a figure of deletion or insertion curves, with chance behind them.
+
+    Example:
+    >>> import numpy as np
+    >>> share = np.linspace(0, 1, 3)
+    >>> curves = [("saliency", share, np.array([[2.0, 1.0, 0.0]]))]
+    >>> words = {"what": "deletion", "target": "class 3", "theme": "light"}
+    >>> figure = plot_curves(curves, np.ones((2, 1, 3)), **words)
+    >>> [axes.get_xlabel() for axes in figure.axes]
+    ['share of the input removed']
+
+    Args:
+        curves: Method, shares [points] and scores [examples, points] of each.
+        random: The scores of random orders, at the shares of the first of them:
+            [orders, examples, points].
+        what: `"deletion"` or `"insertion"`.
+        target: The target that was explained.
+        theme: `"light"` or `"dark"`.
+
+    Raises:
+        GradwatchError: When there is no such theme.
+    """
+    colours = theme_named(theme)
+    with new_figure(6.4, 4.2, colours) as figure:
         ax = figure.add_subplot()
-        muted = theme.muted
+        muted = colours.muted
         _, share, first = curves[0]
         if len(random):
             every = random.mean(axis=1)  # over the examples, as the lines are
@@ -41,7 +64,7 @@ def draw_curves(
             ax.plot(share, chance, "--", color=muted, linewidth=1.4, label=name)
         for number, (method, at, scores) in enumerate(curves):
             mean = scores.mean(axis=0)
-            style = _style(number, theme)
+            style = _style(number, colours)
             if len(curves) == 1 and 1 < len(scores) <= 64:
                 ax.plot(at, scores.T, color=style["color"], alpha=0.18, linewidth=0.8)
             name = f"{method}: area {_area(at, mean):.3g}"
@@ -58,31 +81,44 @@ def draw_curves(
     return figure
 
 
-def draw_randomisation(
-    lines: Lines, layers: Sequence[str], order: str, target: str, theme: palette.Theme
+def plot_randomisation(
+    lines: Lines, layers: Sequence[str], *, order: str, target: str, theme: ThemeName
 ) -> Figure:
-    """Returns the figure of `plot_randomisation`."""
-    measures = [
-        m
-        for m in _MEASURES
-        if any(measured.get(m) is not None for _, measured in lines)
-    ]
+    """Returns a figure of similarities while layers are drawn at random.
+
+    Example:
+    >>> import numpy as np
+    >>> lines = [("saliency", {"signed": np.zeros((2, 4)), "ssim": None})]
+    >>> words = {"order": "cascading", "target": "class 3", "theme": "light"}
+    >>> figure = plot_randomisation(lines, ["head", "conv"], **words)
+    >>> [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    ['trained', 'head', 'conv']
+
+    Args:
+        lines: Each method, and by measure [layers, examples]; None where not
+            measured.
+        layers: The addresses, in the order in which they are drawn.
+        order: `"cascading"` or `"independent"`.
+        target: The target that was explained.
+        theme: `"light"` or `"dark"`.
+
+    Raises:
+        GradwatchError: When there is no such theme.
+    """
+    colours = theme_named(theme)
+    known = {m for _, own in lines for m, values in own.items() if values is not None}
+    measures = [measure for measure in _MEASURES if measure in known]
     width = max(3.4, 0.42 * len(layers) + 1.6)
-    with new_figure(min(width * len(measures), 16), 4.0, theme) as figure:
+    with new_figure(min(width * len(measures), 16), 4.0, colours) as figure:
         all_axes = figure.subplots(1, len(measures), sharey=True, squeeze=False)[0]
         for ax, measure in zip(all_axes, measures, strict=True):
-            _draw_measure(ax, measure, lines, layers, order, theme)
-        handles, names = all_axes[0].get_legend_handles_labels()
-        figure.legend(
-            handles, names, loc="outside lower center", ncols=4, handletextpad=0.6
-        )
+            _draw_measure(ax, measure, lines, layers, order, colours)
+        entries = all_axes[0].get_legend_handles_labels()
+        where: Style = {"loc": "outside lower center", "ncols": 4}
+        figure.legend(*entries, **where, handletextpad=0.6)
         how = "each alone" if order == "independent" else "from the output down"
-        figure.suptitle(
-            f"{target}: likeness to the trained explanation, layers random {how}",
-            x=0.01,
-            ha="left",
-            fontsize=10,
-        )
+        title = f"{target}: likeness to the trained explanation, layers random {how}"
+        figure.suptitle(title, x=0.01, ha="left", fontsize=10)
     return figure
 
 
@@ -92,7 +128,7 @@ def _draw_measure(
     lines: Lines,
     layers: Sequence[str],
     order: str,
-    theme: palette.Theme,
+    theme: Theme,
 ) -> None:
     positions = np.arange(len(layers) + 1)
     for number, (method, measured) in enumerate(lines):
@@ -101,16 +137,14 @@ def _draw_measure(
             continue
         # A constant explanation has no rank correlation, hence NaN.
         whole: Any = np.ma.masked_invalid([np.ones(values.shape[1]), *values])
+        low, high = whole.min(axis=1).filled(np.nan), whole.max(axis=1).filled(np.nan)
         mean = whole.mean(axis=1).filled(np.nan)
         style = _style(number, theme)
         if order == "independent":
             style["linestyle"] = "none"
         elif values.shape[1] > 1:
-            low = whole.min(axis=1).filled(np.nan)
-            high = whole.max(axis=1).filled(np.nan)
-            ax.fill_between(
-                positions, low, high, color=style["color"], alpha=0.1, linewidth=0
-            )
+            faint = {"color": style["color"], "alpha": 0.1, "linewidth": 0}
+            ax.fill_between(positions, low, high, **faint)
         ax.plot(positions, mean, **style, label=method, linewidth=2, markersize=5)
     ax.axhline(0, color=theme.muted, linewidth=0.8, alpha=0.6)
     ax.set_xticks(positions, ["trained", *layers], rotation=45, ha="right")
@@ -119,7 +153,7 @@ def _draw_measure(
     bare(ax, grid="both")
 
 
-def _style(number: int, theme: palette.Theme) -> dict[str, Any]:
+def _style(number: int, theme: Theme) -> dict[str, Any]:
     return {
         "color": theme.hues[number % len(theme.hues)],
         "marker": _MARKS[number % len(_MARKS)],

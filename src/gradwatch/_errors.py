@@ -127,4 +127,5 @@ def quoted(names: Iterable[str], limit: int = 8) -> str:
 
 def counted(number: int, noun: str) -> str:
     """Returns a number with its noun: "1 layer", "14 layers"."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+    plural = {"axis": "axes"}.get(noun, f"{noun}s")
+    return f"{number:,} {noun if number == 1 else plural}"

@@ -618,3 +618,29 @@ def test_a_dead_layer_is_the_first_that_gives_zeros_where_values_tell():
         engine.read(Record(record.step, layout, rows, None, record.totals))
     (finding,) = engine.findings
     assert finding.addresses == ("dense_1",)
+
+
+def test_late_signs_are_confirmed_within_an_eighth_of_the_records():
+    """Few of many records are judged; a NaN is seen wherever it is."""
+    begins = 2_000
+
+    def late(step, columns, totals):
+        if step >= begins:
+            columns["norm"] = columns["norm"] * 10.0 ** np.linspace(-9, 0, len(NAMES))
+
+    engine = RuleEngine(facts())
+    steps = [
+        finding.step
+        for record in records(late, steps=begins + begins // 4)
+        for finding in engine.read(record)
+        if finding.symptom == "vanishing"
+    ]
+    assert steps
+    assert begins <= steps[0] <= begins + begins / 8
+
+    def broken(step, columns, totals):
+        columns["nan"] = columns["nan"] + (step == begins + 1)
+
+    engine = RuleEngine(facts())
+    told = [engine.read(record) for record in records(broken, steps=begins + 3)]
+    assert [finding.symptom for finding in told[begins + 1]] == ["nonfinite"]

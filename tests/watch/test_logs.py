@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 
+from gradwatch._keras import hears_batches
 from gradwatch.monitor import GradientMonitor
 from gradwatch.monitor._schedule import Cost
 from gradwatch.run import open_run
@@ -261,3 +262,15 @@ def test_the_callback_of_mlflow_logs_the_headline(tmp_path, model, monkeypatch):
             assert {m.step: m.value for m in found} == dict(enumerate(history[name]))
     finally:
         mlflow.set_tracking_uri(before)
+
+
+def test_a_monitor_hears_no_ends_of_batches(tmp_path):
+    """Or else Keras would run the callbacks of each batch on the training thread."""
+    base = keras.callbacks.Callback
+    for name in ("on_train_batch_end", "on_batch_end"):
+        assert getattr(GradientMonitor, name) is getattr(base, name)
+    monitor = GradientMonitor(tmp_path)
+    lists = [
+        keras.callbacks.CallbackList(some) for some in ([monitor], [monitor, Batches()])
+    ]
+    assert [hears_batches(callbacks) for callbacks in lists] == [False, True]

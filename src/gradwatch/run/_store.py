@@ -88,11 +88,6 @@ class Chunk:
         """True if no further step fits in."""
         return self.count == len(self.steps)
 
-    @property
-    def measured(self) -> NDArray[np.bool_]:
-        """True where a total was measured, `[totals, steps]`."""
-        return ~is_blank(self.totals)
-
     def column(self, name: str) -> NDArray[np.float64]:
         """Returns one column, `[steps, rows]`; `blank` if the layout lacks it."""
         if name not in self.layout.columns:

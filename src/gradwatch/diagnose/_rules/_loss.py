@@ -33,7 +33,7 @@ class LossHistory:
         if not math.isfinite(loss):
             self.was_nonfinite = True
             return
-        for known in ("learnt", "_ends"):
+        for known in ("learnt", "stays", "idle", "_ends"):
             vars(self).pop(known, None)
         self.seen.append(float(loss))
         if len(self.seen) > _KEPT:
@@ -66,7 +66,7 @@ class LossHistory:
         """True if it fell by more than its scatter makes of nothing."""
         return self.first - self.recent > _SIGNIFICANT * self._ends[2]
 
-    @property
+    @functools.cached_property
     def stays(self) -> bool:
         """True if enough is known to say that it gets nowhere.
 
@@ -77,7 +77,7 @@ class LossHistory:
         falls = self._falls and self.drop > _VISIBLE
         return not falls or (self.drop < _LITTLE and self._is_flat())
 
-    @property
+    @functools.cached_property
     def idle(self) -> bool:
         """True if it is certain that the training comes to nothing.
 

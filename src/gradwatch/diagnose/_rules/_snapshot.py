@@ -129,8 +129,8 @@ class History:
     def _totals(self, name: str) -> tuple[Numbers, NDArray[np.bool_]]:
         row, chunks = TOTALS.index(name), self._store.chunks
         values = [chunk.totals[row, : chunk.count] for chunk in chunks]
-        measured = [chunk.measured[row, : chunk.count] for chunk in chunks]
-        return np.concatenate(values), np.concatenate(measured)
+        joined = values[0] if len(values) == 1 else np.concatenate(values)
+        return joined, ~is_blank(joined)
 
 
 @dataclass(frozen=True)

@@ -40,13 +40,15 @@ def small_updates(step: Snapshot) -> Iterator[Sign]:
     if step.age < _FEW_STEPS or not loss.stays:
         return
     ratio = usual_update_ratio(step)
+    if not 0 < ratio < max(_SMALL_ALIKE, _SMALL_APART, _SMALL):
+        return  # whatever the limit is
     rates = step.history.newest("learning_rate", 8)
     rising = len(rates) > 1 and rates[-1] > rates[0]
     # A loss that gets worse moves; but not by weights that hardly did.
     moved = max(ratio * step.age, abs(weight_growth(step) - 1.0))
     worse = loss.drop < -_WORSE and moved > _UNMOVED
     limit = _too_small(step)
-    if 0 < ratio < limit and not rising and not worse:
+    if ratio < limit and not rising and not worse:
         yield Sign(
             Measured("update_ratio", ratio, low=limit),
             {"update over weight": ratio, "loss fell by": loss.drop},
@@ -98,12 +100,13 @@ def large_updates(step: Snapshot) -> Iterator[Sign]:
 )
 def clipping(step: Snapshot) -> Iterator[Sign]:
     """Clipping decides the length of nearly every update."""
-    clipped, before, after = (
-        step.history.newest(name, updates=True)
-        for name in ("clipped", "global_norm", "applied_norm")
-    )
+    clipped = step.history.newest("clipped", updates=True)
     if len(clipped) < _UPDATES or clipped.mean() < _CLIPPED:
         return
+    before, after = (
+        step.history.newest(name, updates=True)
+        for name in ("global_norm", "applied_norm")
+    )
     if len(before) != len(after):
         return
     left = float(np.nanmedian(after / before))

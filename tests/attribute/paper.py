@@ -198,12 +198,12 @@ def grad_cam_plus_plus(network, x, index, place):
     activation, g = network.at(x, place), network.gradient(x, index, place)
     cam = np.zeros(activation.shape[:2])
     for c in range(activation.shape[2]):
-        total = sum(
-            activation[i, j, c] * g[i, j, c] ** 3 for i, j in np.ndindex(cam.shape)
-        )
         weight = 0
         for i, j in np.ndindex(cam.shape):
-            below = 2 * g[i, j, c] ** 2 + total
+            # Eq. 19: the sum runs over places (a, b) of A; the gradient is at (i, j).
+            below = 2 * g[i, j, c] ** 2
+            for a, b in np.ndindex(cam.shape):
+                below += activation[a, b, c] * g[i, j, c] ** 3
             alpha = g[i, j, c] ** 2 / below if below else 0
             weight += alpha * max(g[i, j, c], 0)
         cam += weight * activation[..., c]

@@ -1,5 +1,6 @@
 """Every method against the same thing written down from its paper, slowly."""
 
+import keras
 import numpy as np
 import pytest
 
@@ -200,6 +201,25 @@ def test_a_map_is_that_of_the_paper(image_model, network, name, layer):
     found = getattr(attribute, name)(image_model, X, TARGET, layer=layer)
     twin = getattr(paper, name)
     close(found.values, each(lambda x, s, c: twin(network, x, c, layer)))
+
+
+def test_no_channel_of_rectified_activations_weighs_less_than_nothing():
+    """Grad-CAM++, eq. 19: with A ≥ 0 its denominator cannot vanish where g > 0.
+
+    The scores are planted: g is 1 at one place and -2 at the other three, where the sum
+    of A times the cube of the gradient *at each place* would cancel 2 g².
+    """
+    slopes = np.array([[1.0, -2.0], [-2.0, -2.0]])[..., None]
+    inputs = keras.Input((2, 2, 1))
+    kept = keras.layers.Activation("relu", name="kept")(inputs)
+    flat = keras.layers.Flatten()(kept)
+    score = keras.layers.Dense(1, use_bias=False, name="score")(flat)
+    model = keras.Model(inputs, score)
+    model.get_layer("score").kernel.assign(slopes.reshape(4, 1))
+    x = np.array([[6.0, 0.0], [0.0, 1.0]])[None, ..., None]
+    found = attribute.grad_cam_plus_plus(model, x, gw.class_score(0), layer="kept")
+    # Σ A = 7: α = 1 / (2 + 7) where g is 1, and relu(g) is 0 elsewhere.
+    np.testing.assert_allclose(found.values[0], x[0, ..., 0] / 9, 1e-6)
 
 
 def test_a_map_can_keep_what_is_negative(image_model, network):

@@ -79,10 +79,10 @@ def grad_cam_plus_plus(
     """A map as `grad_cam` draws it, but fairer to things that appear several times.
 
     Chattopadhay, Sarkar, Howlader and Balasubramanian, *Grad-CAM++* (2018), eqs. 5, 6
-    and 19: a channel A weighs Σ α · relu(g) with g = ∂S/∂A and
-    α = g² / (2 g² + Σ A · g³), the sum over space. The paper's factor exp(S), the same
-    for all channels, is left out. One forward pass, and a backward pass down to the
-    layer.
+    and 19: a channel A weighs Σ α · relu(g) with g = ∂S/∂A and, at each place,
+    α = g² / (2 g² + (Σ A) · g³), with the sum of A over all places. The paper's factor
+    exp(S), the same for all channels, is left out. One forward pass, and a backward
+    pass down to the layer.
 
     Example:
     >>> from gradwatch import attribute, class_score
@@ -161,8 +161,9 @@ def _mean_gradient(place: Place, gradient: np.ndarray) -> np.ndarray:
 def _fair_gradient(place: Place, gradient: np.ndarray) -> np.ndarray:
     # In float64: the cube of a small gradient is nothing in float32.
     g = gradient.astype("float64")
-    cubes = (place.values * g**3).sum(axis=place.spatial, keepdims=True)
-    below = 2 * g**2 + cubes
+    sums = place.values.astype("float64").sum(axis=place.spatial, keepdims=True)
+    # Of all places the activation, of this one the gradient: eq. 19 has two indices.
+    below = 2 * g**2 + sums * g**3
     alpha = np.divide(g**2, below, out=np.zeros_like(g), where=below != 0)
     weights = (alpha * np.maximum(g, 0)).sum(axis=place.spatial, keepdims=True)
     return np.asarray(weights, dtype=gradient.dtype)

@@ -225,3 +225,47 @@ def test_targets_print_as_they_are_written():
     assert str(gw.mean_output()) == "mean_output()"
     assert str(gw.loss()) == "the loss"
     assert str(gw.loss("mse")) == "the loss mse"
+
+
+def speller():
+    """A model of strings, whose number no layer of TensorFlow knows beforehand."""
+    split = keras.layers.TextVectorization(
+        vocabulary=["a", "b", "c"], output_sequence_length=4
+    )
+    words = keras.Input((), dtype="string")
+    embedded = keras.layers.Embedding(5, 6, name="embed")(split(words))
+    pooled = keras.layers.GlobalAveragePooling1D(name="pool")(embedded)
+    return keras.Model(words, keras.layers.Dense(3, name="out")(pooled))
+
+
+SIZELESS = {
+    "class_score": gw.class_score(1),
+    "one per example": gw.class_score([1, 2]),
+    "output": gw.output(index=1),
+    "mean_output": gw.mean_output(),
+    "neuron": gw.neuron("pool", 2),
+    "function": lambda out: out[:, 1],
+}
+
+
+@pytest.mark.skipif(
+    keras.config.backend() != "tensorflow", reason="strings are TensorFlow's"
+)
+@pytest.mark.parametrize("target", SIZELESS.values(), ids=SIZELESS)
+def test_a_model_of_strings_takes_every_target(target):
+    """Compiled or not, from a tensor or an array: the same as of the numbers."""
+    import tensorflow as tf
+
+    model = speller()
+    texts = ["a b", "c c b"]
+    numbers = keras.Model(model.get_layer("embed").input, model.output)
+    ids = np.array([[2, 3, 0, 0], [4, 4, 3, 0]])
+    wrt = [gw.weights(), gw.activations("embed")]
+    expected = gw.gradients(numbers, ids, target=target, wrt=wrt, compiled=False)
+    for x in (tf.constant(texts), np.array(texts)):
+        for compiled in (True, False):
+            found = gw.gradients(model, x, target=target, wrt=wrt, compiled=compiled)
+            for name, gradient in expected.items():
+                np.testing.assert_allclose(found[name], gradient, 1e-5, 1e-7)
+    saliency = gw.saliency(model, tf.constant(texts), target, layer="embed")
+    assert saliency.values.shape[:2] == (2, 4)

@@ -268,6 +268,16 @@ class Backend(ABC):
     def is_eager(self, tensor: Tensor) -> bool:
         """Returns whether the tensor has a value now."""
 
+    def with_rows(self, tensor: Any, count: int) -> Any:
+        """Returns an output of a model whose number of rows is known.
+
+        A compiled pass on TensorFlow may lose the batch size on its way: a layer that
+        splits strings cannot say how many it has made. Only of an output without a
+        size it is taken to be that of the batch, which is checked when the pass runs.
+        """
+        del count
+        return tensor
+
     def raw_state(self, layers: Sequence[Any]) -> list[Any]:
         """Returns the state of layers that Keras does not protect."""
         del layers

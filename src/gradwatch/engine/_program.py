@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import keras
@@ -94,6 +95,8 @@ class ForwardPass:
         model: Any = self.tree.model
         with scope, session.open(), ruled(self.options.rule, self.facts):
             outputs = model(x, **mode_arguments(model, self.training))
+            sized = partial(current().with_rows, count=self.batch.size)
+            outputs = keras.tree.map_structure(sized, outputs)
             named = named_outputs(model, outputs)
             self.target.check({n: tuple(t.shape) for n, t in named.items()})
             setting = Setting(
@@ -104,7 +107,7 @@ class ForwardPass:
                 batch_size=self.batch.size,
                 training=self.training,
                 arrays=parts["arrays"],
-                read=session.read,
+                read={leaf: sized(tensor) for leaf, tensor in session.read.items()},
             )
             with recorder.place(TARGET):
                 value, extras = self._value(setting, named)

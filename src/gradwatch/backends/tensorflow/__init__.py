@@ -47,6 +47,13 @@ class TensorFlow(Backend):
         """Returns whether the tensor has a value now."""
         return not tf.is_symbolic_tensor(tensor)
 
+    def with_rows(self, tensor: Any, count: int) -> Any:
+        """Returns a tensor whose number of rows is known."""
+        if not isinstance(tensor, tf.Tensor) or not tensor.shape.rank:
+            return tensor
+        first, *others = tensor.shape.as_list()
+        return tensor if first else tf.ensure_shape(tensor, [count, *others])
+
     def raw_state(self, layers: Sequence[Any]) -> list[Any]:
         """Returns the raw `tf.Variable`s of layers, which Keras does not protect."""
         return [

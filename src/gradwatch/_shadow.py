@@ -42,7 +42,7 @@ class Shadows:
     """
 
     def __init__(self, *, everywhere: bool = False) -> None:
-        self._everywhere = everywhere
+        self.is_everywhere = everywhere
         self._stand_ins: list[_StandIn] = []
 
     def put(self, owner: Any, name: str, around: Callable[..., Any]) -> None:
@@ -93,7 +93,7 @@ class Shadows:
 
     def is_seen(self) -> bool:
         """Returns whether the wrappers are active in the current context."""
-        return self._everywhere or any(ref() is self for ref in _here.get())
+        return self.is_everywhere or any(ref() is self for ref in _here.get())
 
     def __enter__(self) -> Shadows:
         return self
@@ -107,7 +107,7 @@ class Shadows:
         self.close()
 
     def _enter(self) -> None:
-        if not self._everywhere:
+        if not self.is_everywhere:
             _here.set((*_here.get(), weakref.ref(self)))
 
 
@@ -119,17 +119,36 @@ class _StandIn:
         self.name = name
         self.had = vars(owner).get(name, _NOTHING)
         self.original = getattr(owner, name)
-        self.wrappers: tuple[tuple[Shadows, Callable[..., Any]], ...] = ()
+        self._wrappers: tuple[tuple[Shadows, Callable[..., Any]], ...] = ()
+        self._call: Callable[..., Any] | None = self.original
         # Keras reads the signature to report the arguments of a call that raised.
         functools.update_wrapper(self, self.original, updated=())
 
+    @property
+    def wrappers(self) -> tuple[tuple[Shadows, Callable[..., Any]], ...]:
+        """The wrappers and what they belong to, in the order they were added."""
+        return self._wrappers
+
+    @wrappers.setter
+    def wrappers(self, new: tuple[tuple[Shadows, Callable[..., Any]], ...]) -> None:
+        # Wrappers that are active everywhere are joined once, not at each call: some
+        # stand around every step of a training.
+        self._wrappers = new
+        is_fixed = all(shadows.is_everywhere for shadows, _ in new)
+        self._call = self._joined() if is_fixed else None
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        call = self._call or self._joined()
+        return call(*args, **kwargs)
+
+    def _joined(self) -> Callable[..., Any]:
+        """Returns the method inside all wrappers that are active here."""
         call = self.original
         # The first wrapper that was added is the outermost one.
-        for shadows, around in reversed(self.wrappers):
+        for shadows, around in reversed(self._wrappers):
             if shadows.is_seen():
                 call = functools.partial(around, call)
-        return call(*args, **kwargs)
+        return call
 
     def remove(self, shadows: Shadows) -> None:
         """Removes one wrapper of these shadows, and the stand-in with the last one."""

@@ -36,7 +36,7 @@ def broken(*_, **__):
 PLACES = {
     "at the start of training": "gradwatch.monitor._monitor.Fit",
     "at the start of the run": "gradwatch.monitor._recorder.RunWriter",
-    "while steps are chosen": "gradwatch.monitor._fit.StepInfo",
+    "while steps are chosen": "gradwatch.monitor._recorder.StepRecorder.detail",
     "in the step": "gradwatch.monitor._optimizer.applied",
     "before the update": "gradwatch.monitor._optimizer.totals_of",
     "in the activations": "gradwatch.monitor._watching.sweep_of",

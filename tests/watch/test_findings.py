@@ -218,10 +218,11 @@ def test_what_is_found_while_another_is_acted_on_is_told_once(tmp_path):
     keeper = RunKeeper(RunWriter(tmp_path), None, None, holds_nonfinite=False)
     number, more = 0, True
     while more:
-        told, worker = [], Worker()
+        told = []
         recorder = StepRecorder(
             tmp_path, 1, False, [], lambda f, told=told: told.append(f)
         )
+        worker = Worker(recorder.results)
         recorder._training = Training(None, keeper, worker, None)
         worker.results.append(judged(0))
         news = partial(worker.results.append, judged(1))

@@ -38,6 +38,8 @@ class Stream(ABC):
     def __init__(self, kernels: BaseKernels, native: Sweep | None) -> None:
         self._kernels = kernels
         self._native = native
+        self.is_quiet = False
+        """True if the next execution is one step, of which nothing is recorded."""
         self._armed: list[int] = []
         self._sent: dict[str, Parts] = {}
         self._finished: list[dict[str, Parts]] = []
@@ -83,11 +85,6 @@ class Stream(ABC):
         del due
         return make()
 
-    def after(self, tensor: Tensor, parts: Parts) -> Tensor:
-        """Returns an equal tensor, which the step has when these parts are there."""
-        del parts
-        return tensor
-
     def ordered(self, sample: Any) -> AbstractContextManager[Tie | None]:
         """Has weights change only after their sample was taken.
 
@@ -115,11 +112,16 @@ class Stream(ABC):
     def finish(self, sent: dict[str, Parts]) -> None:
         """Keeps what a step sent until it is taken."""
         self._sent = {}
-        self._finished.append(sent)
+        if not self.is_quiet:  # it is not taken then
+            self._finished.append(sent)
 
     def arm(self, details: Sequence[int]) -> None:
-        """Sets how much of each of the next steps is recorded; 0 is nothing."""
+        """Sets how much of each of the next steps is recorded; 0 is nothing.
+
+        It holds until the next call: many steps in a row may be quiet.
+        """
         self._armed, self._finished = list(details), []
+        self.is_quiet = self._armed == [0]
 
     def take(self) -> Taken:
         """Returns the number of steps since `arm`, and what they sent."""

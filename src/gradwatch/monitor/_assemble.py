@@ -8,7 +8,7 @@ sent is stacked to arrays `[steps, ...]`, and each number is computed for all of
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -21,7 +21,7 @@ from .._keras import loss_tracker
 from ..backends import Parts
 from ..run import Layout, Record, measured, standard_error_of
 from ..summarise import BUCKETS, COLUMNS, blank, finished, is_blank
-from ._watching import ACTIVATIONS, Watching
+from ._watching import ACTIVATIONS, Labels
 
 Numbers = NDArray[np.float64]
 
@@ -33,23 +33,6 @@ _ODD = slice(MEASURED - 3, MEASURED)
 """Columns that count the elements which are NaN, plus and minus infinity."""
 _MOVES = ("weight_norm", "update_norm")
 _ESTIMATED = (*COLUMNS, *map(standard_error_of, _MOVES))
-
-
-@dataclass(frozen=True)
-class Labels:
-    """Names for the numbers of one step. A later step, traced anew, may have others.
-
-    Attributes:
-        weights: The names and sizes of what each tap sends, by key.
-        activations: The activations whose values were sent.
-        reached: Those whose gradients were.
-        order: The watched weights in the order of the model's depth.
-    """
-
-    weights: dict[str, tuple[tuple[str, ...], tuple[int, ...]]]
-    activations: tuple[str, ...]
-    reached: tuple[str, ...]
-    order: Collection[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,34 +65,20 @@ class Sent:
 # on the trainer's thread --------------------------------------------------------------
 
 
-def labels_of(watching: Watching, before: Labels | None = None) -> Labels:
-    """Returns the names for what the newest step sent.
-
-    Args:
-        watching: The taps.
-        before: Those of an earlier step, which are returned if nothing has changed.
-    """
-    labels = Labels(
-        {key: lines for tap in watching.taps for key, lines in tap.lines.items()},
-        watching.activations,
-        watching.reached,
-        watching.resolve()[1].weights,
-    )
-    return before if before == labels else labels
-
-
 @np.errstate(all="ignore")  # a training that diverges may have made NumPy raise
 def headline(labels: Labels, sent: dict[str, Parts]) -> dict[str, float]:
     """Returns the numbers for the logs of Keras; a step waits for no others."""
-    taps = [sent[key] for key in labels.weights if key in sent]
+    taps = [
+        finished({"rows": sent[key]["rows"], "moves": sent[key]["moves"]})
+        for key in labels.weights
+        if key in sent
+    ]
     if not taps:
         return {}
-    if taps[0]["rows"].shape[-1] != MEASURED or taps[0]["rows"].dtype != np.float64:
-        taps = [finished(tap) for tap in taps]
-    rows, moves = (
-        taps[0][name] if len(taps) == 1 else np.concatenate([tap[name] for tap in taps])
-        for name in ("rows", "moves")
-    )
+    rows, moves = taps[0]["rows"], taps[0]["moves"]
+    if len(taps) > 1:
+        rows = np.concatenate([tap["rows"] for tap in taps])
+        moves = np.concatenate([tap["moves"] for tap in taps])
     numbers = {"grad_norm": _quick(rows[:, 0])}
     if not 0 < numbers["grad_norm"] < math.inf or rows[:, _ODD].any():
         numbers["grad_norm"] = float(_together(rows))

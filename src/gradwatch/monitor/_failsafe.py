@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from types import TracebackType
 
 
-@contextlib.contextmanager
-def caught(
-    handle: Callable[[Exception], object],
-    passing: type[Exception] | tuple[type[Exception], ...] = (),
-) -> Iterator[None]:
+class Caught:
     """Hands an exception to a function instead of letting it reach the training.
+
+    Not a generator: one of these stands around every step, and may be entered again.
 
     Example:
     >>> errors = []
-    >>> with caught(errors.append):
+    >>> with Caught(errors.append):
     ...     raise OSError("No space left on device")
     >>> errors
     [OSError('No space left on device')]
@@ -24,9 +22,27 @@ def caught(
         handle: Called with the exception.
         passing: Errors that the user must see; they are raised as usual.
     """
-    try:
-        yield
-    except passing:
-        raise
-    except Exception as error:  # noqa: BLE001 - any failure, whatever its class
-        handle(error)
+
+    __slots__ = ("_handle", "_passing")
+
+    def __init__(
+        self,
+        handle: Callable[[Exception], object],
+        passing: type[Exception] | tuple[type[Exception], ...] = (),
+    ) -> None:
+        self._handle = handle
+        self._passing = passing
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        if not isinstance(error, Exception) or isinstance(error, self._passing):
+            return False
+        self._handle(error)
+        return True

@@ -23,7 +23,6 @@ from ..backends import current
 from ..select import Wrt
 from ._optimizer import HISTOGRAMS
 from ._recorder import StepRecorder
-from ._schedule import StepInfo
 from ._watching import Watching, optimizers_of
 
 _CALLBACK_HOOKS = (
@@ -53,14 +52,12 @@ class FitHooks:
 
     Args:
         fail: Called when the `fit` has failed.
-        headline: Returns the numbers to add to the logs.
+        recorder: Knows the numbers to add to the logs.
     """
 
-    def __init__(
-        self, fail: Callable[[], None], headline: Callable[[], Mapping[str, float]]
-    ) -> None:
+    def __init__(self, fail: Callable[[], None], recorder: StepRecorder) -> None:
         self.fail = fail
-        self._headline = headline
+        self._recorder = recorder
         self._depth = 0
         # Only the objects of `fit` hold the shadows, and both go together: if this
         # held them, the list of callbacks would never be collected.
@@ -81,7 +78,9 @@ class FitHooks:
         if callbacks is None:
             return True
         heard = hears_batches(callbacks)
-        with_headline = (*_AT_EPOCH, _AT_BATCH) if heard else _AT_EPOCH
+        calls = dict.fromkeys(_AT_EPOCH, self._call_at_epoch)
+        if heard:
+            calls[_AT_BATCH] = self._call_at_batch
         shadows = Shadows(everywhere=True)
         attached = self._shadows = weakref.ref(shadows)
 
@@ -92,7 +91,7 @@ class FitHooks:
 
         weakref.finalize(callbacks, collected).atexit = False
         for hook in _CALLBACK_HOOKS:
-            shadows.put(callbacks, hook, partial(self._call, hook in with_headline))
+            shadows.put(callbacks, hook, calls.get(hook, self._call))
         around = (self._batches, self._catch)
         for method, shadow in zip(BATCH_SOURCES, around, strict=True):
             if hasattr(batches, method):
@@ -105,11 +104,8 @@ class FitHooks:
         if shadows is not None:
             shadows.close()
 
-    def _call(self, adds: bool, own: Callable[..., Any], *args: Any, **kw: Any) -> Any:
+    def _call(self, own: Callable[..., Any], *args: Any, **kw: Any) -> Any:
         """Runs a hook of all callbacks."""
-        if adds:
-            args = tuple(self._with_headline(arg) for arg in args)
-            kw = {name: self._with_headline(arg) for name, arg in kw.items()}
         self._depth += 1
         try:
             return own(*args, **kw)
@@ -119,12 +115,18 @@ class FitHooks:
         finally:
             self._depth -= 1
 
-    def _with_headline(self, logs: Any) -> Any:
-        if not isinstance(logs, dict):
-            return logs
-        # A `train_step` may log numbers of its own by these names: they stay.
-        ours = self._headline().items()
-        return logs | {name: number for name, number in ours if name not in logs}
+    def _call_at_batch(self, own: Callable[..., Any], *args: Any, **kw: Any) -> Any:
+        """Runs the hook at the end of a batch, whose last argument is the logs."""
+        if args and not kw:
+            args = (*args[:-1], _joined(args[-1], self._recorder.newest))
+        return self._call(own, *args, **kw)
+
+    def _call_at_epoch(self, own: Callable[..., Any], *args: Any, **kw: Any) -> Any:
+        """Runs a hook at the end of an epoch, or of the training."""
+        ours = self._recorder.headline
+        args = tuple(_joined(arg, ours) for arg in args)
+        kw = {name: _joined(arg, ours) for name, arg in kw.items()}
+        return self._call(own, *args, **kw)
 
     def _batches(self, own: Callable[[], Iterator[Any]]) -> Iterator[Any]:
         with self._noticing():
@@ -146,67 +148,88 @@ class FitHooks:
             raise
 
 
+def _joined(logs: Any, ours: Mapping[str, float]) -> Any:
+    """Returns logs with our numbers, which never replace those of the user."""
+    if not isinstance(logs, dict):
+        return logs
+    joined = {**logs, **ours}
+    if len(joined) < len(logs) + len(ours):  # a `train_step` logs one by this name
+        joined |= logs
+    return joined
+
+
 class FitSteps:
     """Arms the steps of each execution of the train function, and records them.
 
     Args:
         recorder: Takes what was sent.
         watching: The taps.
+
+    Attributes:
+        batch: The number of the next batch in its epoch.
+        batches: Number of batches in an epoch; None where it is not known.
     """
 
     def __init__(self, recorder: StepRecorder, watching: Watching) -> None:
         self._recorder = recorder
         self._watching = watching
-        self._batch = 0
-        self._batches: int | None = None
+        self.batch = 0
+        self.batches: int | None = None
         self._details: list[int] = []
         self._began: float | None = None
 
-    def begin(self) -> None:
+    def begin(self, batches: int | None) -> None:
         """Forgets what belonged to an earlier `fit`."""
-        self._began = None
-
-    def announce(self, batch: int, batches: int | None) -> None:
-        """Notes the position of the next execution in its epoch."""
-        self._batch, self._batches = batch, batches
+        self._began, self.batches = None, batches
 
     def before(self, steps: int) -> None:
         """Arms the next steps."""
-        recorder = self._recorder
+        recorder, stream = self._recorder, self._watching.stream
         if recorder.failure is not None:
             return
-        with recorder.guard():
+        with recorder.guard:
             now = time.perf_counter()
             if self._began is not None:
                 # Between two epochs lies more than a step.
-                recorder.took(now - self._began if self._batch else None)
+                recorder.took(now - self._began if self.batch else None)
             self._began = now
-            self._details = [
-                recorder.detail(
-                    StepInfo(recorder.step + ahead, self._batch + ahead, self._batches)
-                )
-                for ahead in range(steps)
-            ]
-            self._watching.stream.arm(self._details)
+            first = recorder.step, self.batch, self.batches
+            details = [recorder.detail(*first)]
+            if steps > 1:
+                details += self._details_after(*first, steps)
+            self._details = details
+            if details[0] or not stream.is_quiet:
+                stream.arm(details)
+
+    def _details_after(
+        self, step: int, batch: int, batches: int | None, steps: int
+    ) -> list[int]:
+        ahead = range(1, steps)
+        return [self._recorder.detail(step + n, batch + n, batches) for n in ahead]
 
     def after(self, logs: Any) -> None:
         """Records what the steps sent."""
         recorder, stream = self._recorder, self._watching.stream
         if recorder.failure is not None:
             return
-        with recorder.guard():
-            began = time.perf_counter()
-            ran, sent = stream.take()
-            due = sum(detail > 0 for detail in self._details)
-            recorder.cost.ran(ran, due)
-            loss = logs.get("loss") if isinstance(logs, dict) else None
-            for ahead in sorted(sent):
-                histograms = self._details[ahead] == HISTOGRAMS
-                told = (loss, self._batch + ran)
-                recorder.record(recorder.step + ahead, sent[ahead], histograms, told)
-            recorder.step += ran
-            if sent:
-                recorder.wrote(time.perf_counter() - began, len(sent))
+        with recorder.guard:
+            if stream.is_quiet:
+                recorder.cost.ran(1, 0)
+                recorder.step += 1
+            else:
+                self._record(*stream.take(), logs)
+
+    def _record(self, ran: int, sent: Mapping[int, Any], logs: Any) -> None:
+        recorder, began = self._recorder, time.perf_counter()
+        recorder.cost.ran(ran, sum(detail > 0 for detail in self._details))
+        loss = logs.get("loss") if isinstance(logs, dict) else None
+        for ahead in sorted(sent):
+            histograms = self._details[ahead] == HISTOGRAMS
+            told = (loss, self.batch + ran)
+            recorder.record(recorder.step + ahead, sent[ahead], histograms, told)
+        recorder.step += ran
+        if sent:
+            recorder.wrote(time.perf_counter() - began, len(sent))
 
 
 class Fit:
@@ -220,7 +243,7 @@ class Fit:
         keep: Called with the batch of each step; None for no such call.
 
     Attributes:
-        announced: True if `fit` has said that it will call the train function next.
+        is_announced: True if `fit` has said that it will call the train function next.
     """
 
     def __init__(
@@ -233,7 +256,7 @@ class Fit:
     ) -> None:
         self.model = model
         self.optimizers = optimizers_of(model)
-        self.announced = False
+        self.is_announced = False
         self._recorder = recorder
         self._hooks = hooks
         self._original = model.train_function
@@ -309,7 +332,7 @@ class Fit:
 
     def _guarded(self, inner: Any) -> Any:
         def train_function(*args: Any) -> Any:
-            if not self.announced:
+            if not self.is_announced:
                 # Another callback of this `fit` trains; or the `fit` was interrupted
                 # without notice, and something else trains.
                 if self._hooks.in_callback:
@@ -317,7 +340,7 @@ class Fit:
                         return self._original(*args)
                 self._hooks.fail()
                 return self._original(*args)
-            self.announced = False
+            self.is_announced = False
             try:
                 return inner(*args)
             except current().watching.END_OF_DATA:

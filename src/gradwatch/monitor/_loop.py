@@ -20,7 +20,7 @@ from ..select import require_model
 from ._monitor import as_wrt
 from ._optimizer import HISTOGRAMS
 from ._recorder import StepRecorder
-from ._schedule import Budget, Every, StepInfo
+from ._schedule import Budget, Every
 from ._watching import Watching
 
 
@@ -68,10 +68,10 @@ class Watch:
         recorder = self._recorder
         if recorder.failure is not None:
             return 0
-        with recorder.guard():
+        with recorder.guard:
             if now:
                 self._time(step)
-            return recorder.detail(StepInfo(step, step, None))
+            return recorder.detail(step, step, None)
         return 0
 
     def _time(self, step: int) -> None:
@@ -88,7 +88,7 @@ class Watch:
         recorder = self._recorder
         began = time.perf_counter()
         recorder.step = step
-        with recorder.guard():
+        with recorder.guard:
             if sent and recorder.failure is None:
                 recorder.record(step, sent, detail == HISTOGRAMS)
                 self._recorded += 1

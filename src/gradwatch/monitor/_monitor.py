@@ -17,6 +17,7 @@ from ..run import Record, Sink
 from ..select import Activations, Weights, Wrt
 from ..select import activations as at
 from ..select import weights as of
+from ._failsafe import Caught
 from ._fit import Fit, FitHooks
 from ._nonfinite import NonfiniteExaminer, OnNonfinite
 from ._nonfinite import check as check_nonfinite
@@ -99,7 +100,7 @@ class GradientMonitor(keras.callbacks.Callback):
         self._wants_autopsy = on_nonfinite == "autopsy"
         self._examiner: NonfiniteExaminer | None = None
         self._recorder = StepRecorder(directory, every, histograms, sinks, on_finding)
-        self._hooks = FitHooks(self.close, self._headline)
+        self._hooks = FitHooks(self.close, self._recorder)
         self._wrt = as_wrt(layers, activations)
         self._fit: Fit | None = None
         self._kept: Fit | None = None
@@ -172,7 +173,7 @@ class GradientMonitor(keras.callbacks.Callback):
             self._examiner = NonfiniteExaminer(
                 recorder.directory, model, fit.optimizers, fit.untapped
             )
-        fit.steps.begin()
+        fit.steps.begin(self.params.get("steps"))
         fit.open()
 
     # Keras runs the `on_train_batch_end` of callbacks on another thread, unless one of
@@ -189,9 +190,9 @@ class GradientMonitor(keras.callbacks.Callback):
         if self._examiner is not None:
             with self._guard():
                 self._examine(self._examiner.look)
-        recorder.act(fit.model)  # may raise: that was asked for
-        fit.announced = True
-        fit.steps.announce(batch, self.params.get("steps"))
+        if recorder.results or recorder.handler.new:
+            recorder.act(fit.model)  # may raise: that was asked for
+        fit.is_announced, fit.steps.batch = True, batch
         if self._examiner is not None:
             began = time.perf_counter()
             with self._guard():
@@ -236,13 +237,10 @@ class GradientMonitor(keras.callbacks.Callback):
     @contextlib.contextmanager
     def _guard(self, passing: Any = ()) -> Iterator[None]:
         """Makes a failure of ours the end of watching, not of the training."""
-        with self._recorder.guard(passing):
+        with Caught(self._recorder.failed, passing):
             yield
         if self._recorder.failure is not None:
             self.close()
-
-    def _headline(self) -> dict[str, float]:
-        return self._recorder.headline
 
     # an autopsy -----------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from ..diagnose import (
     nonfinite_counts,
     write_autopsy,
 )
-from ._failsafe import caught
+from ._failsafe import Caught
 from ._replay import Offence, ReplayBuffer, assign, find_offence, restoring
 
 OnNonfinite = str | None
@@ -101,7 +101,7 @@ class NonfiniteExaminer:
                 "from",
                 "The training goes on.",
             )
-            with caught(failed):
+            with Caught(failed):
                 finding = self._examine(buffer, held, step)
         self._is_done = finding is not None
         return finding
@@ -138,7 +138,7 @@ class NonfiniteExaminer:
         notes: list[str] = []
         result = Autopsy(found=False)
         # A `train_step` of the user's own may take other data.
-        with caught(lambda e: notes.append(f"The step could not be looked into: {e}")):
+        with Caught(lambda e: notes.append(f"The step could not be looked into: {e}")):
             result = autopsy(self._model, x, y, sample_weight=weight)
         if not result.found and not offence.proved:
             notes.append(_NOT_AGAIN)
@@ -153,7 +153,7 @@ class NonfiniteExaminer:
             f"{os.fspath(self._directory)!r}",
             "The finding is in the run.",
         )
-        with caught(failed):
+        with Caught(failed):
             path = write_autopsy(
                 self._directory, model, offence.batch, data, offence.random_state
             )

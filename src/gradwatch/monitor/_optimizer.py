@@ -41,10 +41,7 @@ from .._shadow import Shadows
 from ..backends import Parts, Stream, Sweep, Tensor, Tie, current
 from ..summarise import Lean
 from ._call import Call, applied, holding, scale_of, totals_of
-from ._failsafe import caught
-
-EARLY = 2**16
-"""Minimum size of a gradient that is read in a branch of its own."""
+from ._failsafe import Caught
 
 SCALARS, HISTOGRAMS = 1, 2
 """Details: how much of a step is recorded. 0 is nothing."""
@@ -106,6 +103,8 @@ class OptimizerTap:
         self.key = key
         self.lines: dict[str, Lines] = {}
         """The weights that each key stands for; known after the first step."""
+        self.is_relabelled = False
+        """True if `lines` has changed since this was last set to False."""
         self.scale: Tensor | None = None
         """Factor of the loss in the step being traced, or run."""
         self.calls = 0
@@ -219,14 +218,14 @@ class OptimizerTap:
         try:
             self.calls += 1
             before = None
-            with caught(self._failed):
+            with Caught(self._failed):
                 before = self._before(call)
             if before is None:
                 result = call.run(None)
             else:
                 with self.stream.ordered(before.sample) as tie:
                     result = call.run(tie)
-                with caught(self._failed):
+                with Caught(self._failed):
                     self._send(call, before, result)
             if self.done is not None:
                 self.done()
@@ -269,54 +268,20 @@ class OptimizerTap:
         sweep, kernels, detail = sweep_of(stream), stream.kernels, stream.wanted
         norms = applied(self.optimizer, call, scale, indices, kernels)
 
-        def gradients(chosen: Sequence[int]) -> Parts:
-            grads = [call.readable(index, kernels) for index in chosen]
-            return sweep.measure(grads, detail, scale)
+        def measured() -> tuple[Parts, Any]:
+            grads = [call.readable(index, kernels) for index in indices]
+            parts = sweep.measure(grads, detail, scale)
+            if norms is not None and not sweep.gated:
+                parts |= norms(sweep, detail)
+            return parts, sweep.sample([call.values[i] for i in indices], detail)
 
-        def sampled() -> tuple[Parts, Any]:
-            values = [call.values[index] for index in indices]
-            extra = {} if norms is None or sweep.gated else norms(sweep, detail)
-            return extra, sweep.sample(values, detail)
-
-        if sweep.gated or due is True:
-            parts = gradients(indices)
-            extra, sample = sampled()
-            if norms is not None and sweep.gated:
-                # Clipping and accumulation are computed again: only in due steps.
-                extra = stream.branch(due, partial(norms, sweep, detail))
-            return parts | extra, sample
-        extra, sample = stream.branch(due, sampled)
-        return self._early(call, indices, due, gradients) | extra, sample
-
-    def _early(
-        self,
-        call: Call,
-        indices: Sequence[int],
-        due: Any,
-        measure: Callable[[Sequence[int]], Parts],
-    ) -> Parts:
-        """Measures each large gradient in a branch of its own, and the others in one.
-
-        The optimizer gets a large gradient when it was read: it finds it in the cache
-        then, and it is free again as early as in a step that is not watched. Were all
-        read at the end, all would have to be kept.
-        """
-        large = [i for i in indices if _size(call.values[i]) >= EARLY]
-        small = [i for i in indices if _size(call.values[i]) < EARLY]
-        groups = [[index] for index in large] + ([small] if small else [])
-        measured = []
-        for group in groups:
-            measured.append(self.stream.branch(due, partial(measure, group)))
-            if group is not small and current().watching.is_tensor(
-                call.grads[group[0]]
-            ):
-                [index] = group
-                call.grads[index] = self.stream.after(call.grads[index], measured[-1])
-        order = np.argsort([indices.index(i) for group in groups for i in group])
-        return {
-            name: ops.take(ops.concatenate([m[name] for m in measured]), order, axis=0)
-            for name in measured[0]
-        }
+        if not sweep.gated:
+            return stream.branch(due, measured)
+        parts, sample = measured()
+        if norms is not None:
+            # Clipping and accumulation are computed again: only in due steps.
+            parts |= stream.branch(due, partial(norms, sweep, detail))
+        return parts, sample
 
     def _send(self, call: Call, before: Before, result: Any) -> None:
         """Sends the numbers of a call that has returned this."""
@@ -345,7 +310,9 @@ class OptimizerTap:
             count = len(self._keys)
             self._keys[lines] = f"{self.key}/{count}" if count else self.key
         key = self._keys[lines]
-        self.lines[key] = lines
+        if self.lines.get(key) != lines:
+            self.lines[key] = lines
+            self.is_relabelled = True
         return key
 
 

@@ -7,10 +7,10 @@ results, which are read when the next step is over, or when a result is asked fo
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import warnings
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,15 +19,15 @@ from .._errors import GradwatchError
 from .._keras import is_built
 from ..diagnose import Finding, UnhealthyError
 from ..run import Record, RunWriter, Sink, Sinks, numbers
-from ._assemble import Labels, LossReader, Sent, headline, labels_of
+from ._assemble import LossReader, Sent, headline
 from ._embedding_rows import EmbeddingRows
-from ._failsafe import caught
+from ._failsafe import Caught
 from ._model_facts import model_facts
 from ._optimizer import HISTOGRAMS, SCALARS
-from ._schedule import Cost, Every, Schedule, StepInfo, as_schedule
+from ._schedule import Cost, Every, Schedule, as_schedule
 from ._trainable import warn_of_nothing
 from ._watching import Watching
-from ._worker import Judgement, RunKeeper, Worker
+from ._worker import Judgement, Result, RunKeeper, Worker
 
 OnFinding = str | Callable[[Finding], Any] | None
 _WORDS = ("warn", "stop", "raise")
@@ -43,7 +43,6 @@ class Training:
         worker: The thread.
         rows: The rows of embeddings, as the training began; None if it could not tell.
         records: Number of records that were written.
-        labels: The names for what the newest step sent.
     """
 
     watching: Watching
@@ -51,7 +50,6 @@ class Training:
     worker: Worker
     rows: EmbeddingRows | None
     records: int = 0
-    labels: Labels | None = None
 
 
 class StepRecorder:
@@ -71,6 +69,10 @@ class StepRecorder:
         is_heard: Whether any callback reads the logs of each batch.
         failure: What went wrong in gradwatch; nothing is recorded after it.
         held: A finding that waits for an autopsy.
+        guard: A context in which a failure ends watching, not the training.
+        results: What the worker has to say, which the trainer has not read yet.
+        handler: Keeps the findings, and reacts to them.
+        newest: The newest numbers of the whole model that are known at once.
     """
 
     def __init__(
@@ -85,18 +87,20 @@ class StepRecorder:
         self.step = 0
         self.cost = Cost()
         self.is_heard = True
-        self._headline = {"grad_norm": math.nan, "update_ratio": math.nan}
+        self.guard = Caught(self.failed)
+        self.results: deque[Result] = deque()
+        self.handler = FindingHandler(on_finding)
+        self.newest = {"grad_norm": math.nan, "update_ratio": math.nan}
         self.failure: str | None = None
         self.held: Finding | None = None
         self._schedule = as_schedule(every, self.cost)
-        self._histograms: Schedule = lambda _: bool(histograms)
+        self._histograms: Schedule = lambda *_: bool(histograms)
         if not isinstance(histograms, bool):
             self._histograms = as_schedule(histograms, self.cost, "histograms")
         # Epochs are rare by themselves: TensorBoard's own tabs show each.
         self._curves_every = 0.0 if "epoch" in (every, histograms) else 1.0
         self._sinks = Sinks(sinks)
         self._has_sinks = len(self._sinks) > 0
-        self._findings = FindingHandler(on_finding)
         self._latest: Record | None = None
         self._training: Training | None = None
 
@@ -117,17 +121,17 @@ class StepRecorder:
             totals = self.latest.totals
             norms = totals.get("global_norm"), totals.get("weight_norm")
             if norms[0] is not None:
-                self._headline["grad_norm"] = norms[0]
+                self.newest["grad_norm"] = norms[0]
             if norms[1]:
-                self._headline["update_ratio"] = totals["update_norm"] / norms[1]
-        return self._headline
+                self.newest["update_ratio"] = totals["update_norm"] / norms[1]
+        return self.newest
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """All findings so far."""
         self.settle()
         directory = os.fspath(self.directory)
-        return tuple(replace(f, directory=directory) for f in self._findings.findings)
+        return tuple(replace(f, directory=directory) for f in self.handler.findings)
 
     # failures -------------------------------------------------------------------------
 
@@ -144,12 +148,6 @@ class StepRecorder:
                 stacklevel=2,
             )
 
-    def guard(
-        self, passing: type[Exception] | tuple[type[Exception], ...] = ()
-    ) -> contextlib.AbstractContextManager[None]:
-        """Returns a context in which a failure ends watching, not the training."""
-        return caught(self.failed, passing)
-
     # a training begins and ends -------------------------------------------------------
 
     def begin(
@@ -161,20 +159,20 @@ class StepRecorder:
     ) -> None:
         """Opens the run, and notes what a diagnosis has to know of the model."""
         self.held = None
-        self._findings.begin()
+        self.handler.begin()
         writer = RunWriter(self.directory, self._curves_every)
         writer.note("run", dict(info))
         self._sinks.start(dict(info))
         facts, rows = None, None
         if is_built(watching.model):
-            with self.guard():
+            with self.guard:
                 tree, selection, _ = watching.resolve()
                 facts = model_facts(tree, selection.weights)
                 rows = EmbeddingRows(tree, self.step)
                 writer.note("model", facts)
         loss = LossReader(watching.model)
         keeper = RunKeeper(writer, facts, loss, holds_nonfinite=holds_nonfinite)
-        self._training = Training(watching, keeper, Worker(), rows)
+        self._training = Training(watching, keeper, Worker(self.results), rows)
         self.cost.begin()
 
     def end(self, *, well: bool = False) -> None:
@@ -189,25 +187,25 @@ class StepRecorder:
             return
         moved = None
         if well and self.failure is None and training.rows is not None:
-            with self.guard():
+            with self.guard:
                 moved = training.rows.moved()
         last = max(self.step - 1, 0)
         ending = last, moved, self.cost.report()
         training.worker.close(last, training.keeper.finish, ending)
-        before = len(self._findings.findings)
+        before = len(self.handler.findings)
         self._collect(training)
         self._sinks.close()
-        nothing = not training.records and len(self._findings.findings) == before
+        nothing = not training.records and len(self.handler.findings) == before
         if moved is not None and nothing:
             warn_of_nothing(training.watching.model)
 
     # a step ---------------------------------------------------------------------------
 
-    def detail(self, info: StepInfo) -> int:
+    def detail(self, step: int, batch: int, batches: int | None) -> int:
         """Returns how much of a step is recorded; asked once for each, in order."""
-        if not self._schedule(info):
+        if not self._schedule(step, batch, batches):
             return 0
-        return HISTOGRAMS if self._histograms(info) else SCALARS
+        return HISTOGRAMS if self._histograms(step, batch, batches) else SCALARS
 
     def record(
         self, step: int, sent: Any, histograms: bool, loss: tuple[Any, int] = (None, 0)
@@ -220,9 +218,9 @@ class StepRecorder:
         training = self._training
         if training is None:
             return
-        labels = training.labels = labels_of(training.watching, training.labels)
+        labels = training.watching.labels
         if self.is_heard:
-            self._headline |= headline(labels, sent)
+            self.newest |= headline(labels, sent)
         item = Sent(step, sent, labels, histograms, *loss)
         training.worker.put(step, training.keeper.record, item)
         if self._has_sinks:
@@ -234,7 +232,7 @@ class StepRecorder:
     def wrote(self, seconds: float, records: int) -> None:
         """Notes what the trainer's side took for records, and collects results."""
         training = self._training
-        if training is not None:
+        if training is not None and self.results:
             self._collect(training)
         self.cost.wrote(seconds, records)
         if training is not None and records and self.cost.is_report_due():
@@ -255,9 +253,8 @@ class StepRecorder:
 
     def _collect(self, training: Training) -> None:
         """Takes in what the worker says: the trainer's state changes only here."""
-        results = training.worker.results
-        while results:  # one by one: the worker may append at any moment
-            result = results.popleft()
+        while self.results:  # one by one: the worker may append at any moment
+            result = self.results.popleft()
             if result.error is not None:
                 self.failed(result.error, result.step)
                 continue
@@ -268,13 +265,13 @@ class StepRecorder:
                 if training.keeper.holds(finding):
                     self.held = finding
                 else:
-                    self._findings.add(finding)
+                    self.handler.add(finding)
 
     # findings -------------------------------------------------------------------------
 
     def add_finding(self, finding: Finding) -> None:
         """Adds a finding that was made elsewhere."""
-        self._findings.add(finding)
+        self.handler.add(finding)
         training = self._training
         if training is not None:
             training.worker.put(finding.step, training.keeper.add, finding)
@@ -283,14 +280,14 @@ class StepRecorder:
         """Does what is to be done about new findings; may raise."""
         if self._training is not None:
             self._collect(self._training)
-        self._findings.act(model)
+        self.handler.act(model)
 
     def act_at_epoch_end(self, model: Any) -> None:
         """Waits for the worker where a finding ends the training, then acts.
 
         A training that is to end does not go on into another epoch.
         """
-        if self._findings.ends:
+        if self.handler.ends:
             self.settle()
             self.act(model)
 
@@ -313,7 +310,8 @@ class FindingHandler:
             )
         self.findings: list[Finding] = []
         self._on_finding = on_finding
-        self._new: list[Finding] = []
+        self.new: list[Finding] = []
+        """Findings that were not acted on."""
         self._begins = 0  # index of the first finding of this training
 
     @property
@@ -337,7 +335,7 @@ class FindingHandler:
                 return
         self.findings.append(finding)
         if self._on_finding is not None:
-            self._new.append(finding)
+            self.new.append(finding)
 
     def act(self, model: Any) -> None:
         """Reacts to the findings that are new.
@@ -345,7 +343,7 @@ class FindingHandler:
         Raises:
             UnhealthyError: If that was asked for.
         """
-        new, self._new = self._new, []
+        new, self.new = self.new, []
         if not new:
             return
         if self._on_finding == "raise":

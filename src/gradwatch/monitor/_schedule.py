@@ -11,33 +11,19 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from .._errors import GradwatchError
 
 # which steps are recorded -------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class StepInfo:
-    """The position of a step in its training.
+Schedule = Callable[[int, int, int | None], bool]
+"""Returns whether a step is recorded; asked once for each, in order.
 
-    Attributes:
-        step: Its number.
-        batch: The number of its batch in the epoch, from 0.
-        batches: Number of batches in an epoch; None where that is not known.
-    """
-
-    step: int
-    batch: int
-    batches: int | None
-
-
-class Schedule(Protocol):
-    """Decides which steps are recorded."""
-
-    def __call__(self, info: StepInfo) -> bool:
-        """Returns whether a step is recorded; asked once for each, in order."""
+Gets the number of the step, the number of its batch in the epoch (from 0), and the number
+of batches in an epoch, which is None where it is not known.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +77,11 @@ def as_schedule(every: Every, cost: Cost, argument: str = "every") -> Schedule:
     if isinstance(every, Budget):
         return _Earned(every.share, cost)
     if isinstance(every, int) and not isinstance(every, bool) and every >= 1:
-        return lambda info: info.step % every == 0
+        return lambda step, *_: step % every == 0
     if every == "epoch":
         return _ends_epoch
     if callable(every):
-        return lambda info: bool(every(info.step))
+        return lambda step, *_: bool(every(step))
     raise GradwatchError(
         f"`{argument}` must be a number of steps from 1, 'epoch', "
         "`gradwatch.budget(…)`, or a function of the step that gives True or False. "
@@ -103,10 +89,10 @@ def as_schedule(every: Every, cost: Cost, argument: str = "every") -> Schedule:
     )
 
 
-def _ends_epoch(info: StepInfo) -> bool:
+def _ends_epoch(step: int, batch: int, batches: int | None) -> bool:
     """Returns whether this is the last batch, or the first if the length is unknown."""
-    last = 0 if info.batches is None else info.batches - 1
-    return info.batch == last
+    del step
+    return batch == (0 if batches is None else batches - 1)
 
 
 class _Earned:
@@ -117,8 +103,7 @@ class _Earned:
         self._cost = cost
         self._started: float | None = None
 
-    def __call__(self, info: StepInfo) -> bool:
-        del info
+    def __call__(self, *_: Any) -> bool:
         trained = self._cost.lasted
         if self._started is None or not self._cost.compiled:
             # The first step is compiled: what it takes says nothing of the others.
@@ -262,7 +247,8 @@ class Cost:
         # A tenth of the difference: follows a change within some tens of steps.
         self._usual += 0.1 * (min(each, 2 * usual) - usual)
         if quiet:
-            self._quiet.add(seconds, steps, 0)
+            self._quiet.seconds += seconds
+            self._quiet.steps += steps
             return
         self._busy.add(seconds, steps, records)
         self._latest.add(seconds, steps, records)

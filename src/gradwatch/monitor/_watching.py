@@ -9,7 +9,8 @@ custom loop: `loop` does all of it for the length of a `with`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -39,6 +40,23 @@ _ARGUMENTS = {Weights: "layers", Activations: "activations", Inputs: "activation
 
 ACTIVATIONS = "activations"
 """The key under which activations are sent."""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Names for the numbers of one step. A later step, traced anew, may have others.
+
+    Attributes:
+        weights: The names and sizes of what each tap sends, by key.
+        activations: The activations whose values were sent.
+        reached: Those whose gradients were.
+        order: The watched weights in the order of the model's depth.
+    """
+
+    weights: dict[str, tuple[tuple[str, ...], tuple[int, ...]]]
+    activations: tuple[str, ...]
+    reached: tuple[str, ...]
+    order: Collection[str]
 
 
 class Watching:
@@ -74,6 +92,7 @@ class Watching:
         # The steps of several devices run in threads of their own.
         self._shadows = Shadows(everywhere=True)
         self._resolved: tuple[Tree, Selection, dict[int, str]] | None = None
+        self._labels: Labels | None = None
         self.taps = [
             OptimizerTap(optimizer, f"optimizer{i}", self.name_of, failed)
             for i, optimizer in enumerate(optimizers)
@@ -101,6 +120,21 @@ class Watching:
     def name_of(self, variable: Any) -> str | None:
         """Returns the address of a variable that is watched."""
         return self.resolve()[2].get(id(variable))
+
+    @property
+    def labels(self) -> Labels:
+        """The names for what the newest step sent; one object until they change."""
+        for tap in self.taps:
+            if tap.is_relabelled:
+                tap.is_relabelled, self._labels = False, None
+        if self._labels is None:
+            self._labels = Labels(
+                {key: lines for tap in self.taps for key, lines in tap.lines.items()},
+                self.activations,
+                self.reached,
+                self.resolve()[1].weights,
+            )
+        return self._labels
 
     # the train function ---------------------------------------------------------------
 
@@ -215,8 +249,11 @@ class Watching:
             values, gradients, hidden = probe.take()
             reached = [leaf for leaf in values if leaf in gradients]
             calls = session.facts.calls
-            self.activations = tuple(leaf.name(calls) for leaf in values)
-            self.reached = tuple(leaf.name(calls) for leaf in reached)
+            names = tuple(leaf.name(calls) for leaf in values)
+            names_reached = tuple(leaf.name(calls) for leaf in reached)
+            if (names, names_reached) != (self.activations, self.reached):
+                self.activations, self.reached = names, names_reached
+                self._labels = None
             self.hidden |= {leaf.address for leaf in hidden}
             if not values:
                 return

@@ -30,9 +30,9 @@ from typing import Any
 from ..diagnose import Finding, RuleEngine
 from ..run import Record, RunWriter
 from ._assemble import Assembler, LossReader, Sent
-from ._failsafe import caught
+from ._failsafe import Caught
 
-MAX_QUEUED = 256
+MAX_QUEUED = 2048
 """Maximum number of waiting jobs; the trainer then waits for all of them."""
 
 MAX_SECONDS = 0.5
@@ -100,6 +100,10 @@ class Worker:
     The thread starts with the first job and ends with `close`. Without it this object
     holds no lock, so that a monitor at rest can be copied.
 
+    Args:
+        results: Gets one result for the jobs that were done together, in their order
+            (default: a new one).
+
     Attributes:
         results: One result for the jobs that were done together, in their order. The
             thread appends, the trainer takes them out.
@@ -107,8 +111,8 @@ class Worker:
             works.
     """
 
-    def __init__(self) -> None:
-        self.results: deque[Result] = deque()
+    def __init__(self, results: deque[Result] | None = None) -> None:
+        self.results = deque() if results is None else results
         self.bursts = 0
         self._thread: threading.Thread | None = None
         self._queue: _Queue | None = None
@@ -123,7 +127,8 @@ class Worker:
     @property
     def is_idle(self) -> bool:
         """True if all jobs are done."""
-        return self._queue is None or self._queue.is_empty()
+        queue = self._queue
+        return queue is None or queue.total == queue.completed
 
     def drain(self) -> None:
         """Returns when all jobs are done."""
@@ -185,7 +190,7 @@ class Worker:
         def fail(error: Exception) -> None:
             result.error = error
 
-        with caught(fail):
+        with Caught(fail):
             result.value = jobs[0].work([job.item for job in jobs])
         self.results.append(result)
         return result.error is not None
@@ -202,7 +207,8 @@ class _Queue:
         # Reentrant: the garbage collector may close a training inside.
         self._lock = threading.RLock()
         self._jobs: deque[Job] = deque()
-        self._put, self._done = 0, 0
+        self.total, self.completed = 0, 0
+        """Number of jobs that were put, and that are done."""
         self._oldest = 0.0  # when the first of those that wait was put
         self._is_there, self._is_urgent = threading.Event(), threading.Event()
         self._progress = threading.Condition()
@@ -210,9 +216,9 @@ class _Queue:
     def put(self, job: Job) -> None:
         """Appends a job."""
         with self._lock:
-            if self._put == self._done:
+            if self.total == self.completed:
                 self._oldest = time.monotonic()
-            self._put += 1
+            self.total += 1
             self._jobs.append(job)
             waiting = len(self._jobs)
         if waiting == 1:
@@ -222,13 +228,9 @@ class _Queue:
 
     def is_late(self) -> bool:
         """Returns whether too many jobs wait, or one of them for too long."""
-        waiting = self._put - self._done
+        waiting = self.total - self.completed
         late = time.monotonic() - self._oldest > MAX_SECONDS
         return waiting > MAX_QUEUED or (waiting > 0 and late)
-
-    def is_empty(self) -> bool:
-        """Returns whether everything that was put is done."""
-        return self._put == self._done
 
     def hurry(self) -> None:
         """Has the worker begin at once."""
@@ -236,10 +238,10 @@ class _Queue:
 
     def join(self) -> None:
         """Returns when everything that was put is done."""
-        wanted = self._put
+        wanted = self.total
         self.hurry()
         with self._progress:
-            self._progress.wait_for(lambda: self._done >= wanted)
+            self._progress.wait_for(lambda: self.completed >= wanted)
 
     # on the worker thread -------------------------------------------------------------
 
@@ -259,7 +261,7 @@ class _Queue:
     def done(self, count: int) -> None:
         """Notes that this number of jobs is done, and wakes up `join`."""
         with self._progress:
-            self._done += count
+            self.completed += count
             self._progress.notify_all()
 
 

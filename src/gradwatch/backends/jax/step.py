@@ -122,6 +122,10 @@ class DetailedBatch:
     detail: int | None
 
 
+_DETAILS = tuple(np.arange(3, dtype=np.int32))
+"""The details as arguments of a compiled step."""
+
+
 class _Arrays(Stream):
     """Common ground of all steps of JAX: arrays never change."""
 
@@ -196,10 +200,11 @@ class JaxStream(_Arrays):
 
     def run(self, step: Callable[..., Any], state: Any, data: Any) -> Any:
         """Runs a compiled step on a batch, and keeps what it sent; on the host."""
-        detail = self.detail
-        batch = DetailedBatch(data, None, detail)
+        detail = 0 if self.is_quiet else self.detail
         if self._gated:
-            batch = DetailedBatch(data, np.int32(detail), None)
+            batch = DetailedBatch(data, _DETAILS[detail], None)
+        else:
+            batch = DetailedBatch(data, None, detail)
         (logs, sent), state = step(state, batch)
         self.finish(sent if detail else {})
         return logs, state

@@ -266,11 +266,6 @@ class _Branching(EagerStream):
 
         return tf.cond(due, now, nothing)
 
-    def after(self, tensor: Tensor, parts: Parts) -> Tensor:
-        """Lets those who use a tensor wait for what was read of it."""
-        with tf.control_dependencies(list(parts.values())):
-            return tf.identity(tensor)
-
     @contextlib.contextmanager
     def ordered(self, sample: Any) -> Iterator[Tie | None]:
         """Lets the update wait for the sample, where XLA compiles the step.
@@ -345,6 +340,7 @@ class GraphStream(_Branching):
             self._armed = armed
         if self.slots > 1:
             self._slot.assign(0)
+        self.is_quiet = armed == [0]
 
     def take(self) -> Taken:
         """Returns the number of steps since `arm`, and what they sent."""

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from keras import ops
 from numpy.typing import NDArray
 
 from ._kernels import BaseKernels
@@ -55,6 +56,15 @@ class Stream(ABC):
     def native(self) -> Sweep | None:
         """The native way to measure inside the step; None where it cannot go."""
         return self._native
+
+    @property
+    def skips(self) -> bool:
+        """True if this step is not recorded, and no later one runs what it traces."""
+        return False
+
+    def vector(self, *numbers: Any) -> Tensor:
+        """Returns some numbers of the step as one tensor."""
+        return ops.stack([ops.cast(number, "float32") for number in numbers])
 
     def begin(self, iterations: Tensor) -> None:
         """Announces that an optimizer is about to be applied."""

@@ -83,7 +83,7 @@ class OptimizerTap:
     Args:
         optimizer: The optimizer.
         key: Begins the keys under which it sends.
-        name_of: Returns the address of a variable; None if it is not watched.
+        names: Returns the addresses of the variables that are watched, by `id`.
         failed: Gets a failure of ours.
     """
 
@@ -94,7 +94,7 @@ class OptimizerTap:
         self,
         optimizer: Any,
         key: str,
-        name_of: Callable[[Any], str | None],
+        names: Callable[[], dict[int, str]],
         failed: Callable[[Exception], None],
     ) -> None:
         self.done: Callable[[], None] | None = None
@@ -111,7 +111,7 @@ class OptimizerTap:
         """Number of calls; where steps are compiled, of traces."""
         self.rehearses = False
         """True if this step was traced only to make the variables of the optimizer."""
-        self._name_of = name_of
+        self._names = names
         self._failed = failed
         self._inside = False
         # The steps of several devices run in threads of their own.
@@ -139,7 +139,7 @@ class OptimizerTap:
     def _apply(self, original: Any, grads: Any, trainable_variables: Any = None) -> Any:
         grads = list(grads)
         given = None if trainable_variables is None else list(trainable_variables)
-        if self._inside or not grads:
+        if self._inside or not grads or self.stream.skips:
             return original(grads, given)
         self.rehearses = False
         if given is not None and not self.optimizer.built:
@@ -241,17 +241,16 @@ class OptimizerTap:
         due = stream.due(SCALARS)
         if due is False:
             return None
-        names = {
-            index: name
+        names = self._names()
+        indices = [
+            index
             for index, variable in enumerate(call.variables)
-            if call.grads[index] is not None
-            and (name := self._name_of(variable)) is not None
-        }
-        if not names:
+            if call.grads[index] is not None and id(variable) in names
+        ]
+        if not indices:
             return None
-        indices = list(names)
-        sizes = tuple(_size(call.values[index]) for index in indices)
-        key = self._key_of(tuple(names.values()), sizes)
+        sizes = tuple([math.prod(tuple(call.values[index].shape)) for index in indices])
+        key = self._key_of(tuple([names[id(call.variables[i])] for i in indices]), sizes)
         # The scale and the rate, before the update moves them on.
         with call.state():
             scale = self.scale = scale_of(self.optimizer)
@@ -295,7 +294,9 @@ class OptimizerTap:
             rate, updated = totals["learning_rate"], totals["updates"]
             return before.parts | {
                 "moves": sweep.moves(before.sample, values, before.detail),
-                "totals": _vector(totals["scale"], rate, advanced, updated),
+                "totals": self.stream.vector(
+                    totals["scale"], rate, advanced, updated
+                ),
             }
 
         self.stream.emit(before.key, before.due, parts)
@@ -325,9 +326,5 @@ def _tied(value: Tensor, tie: Tie | None) -> Tensor:
     return value if tie is None or len(value.shape) else tie(value)
 
 
-def _vector(*numbers: Any) -> Tensor:
-    return ops.stack([ops.cast(number, "float32") for number in numbers])
 
 
-def _size(value: Tensor) -> int:
-    return math.prod(int(length) for length in value.shape)

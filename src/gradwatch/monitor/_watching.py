@@ -88,13 +88,15 @@ class Watching:
         self.hidden: set[str] = set()
         """Layers whose tensors live inside a loop or a branch."""
         self._wrt = wrt
+        chosen = selectors(wrt) if wrt else []
+        self._has_taps = any(not isinstance(one, Weights) for one in chosen)
         self._failed = failed
         # The steps of several devices run in threads of their own.
         self._shadows = Shadows(everywhere=True)
         self._resolved: tuple[Tree, Selection, dict[int, str]] | None = None
         self._labels: Labels | None = None
         self.taps = [
-            OptimizerTap(optimizer, f"optimizer{i}", self.name_of, failed)
+            OptimizerTap(optimizer, f"optimizer{i}", self._names, failed)
             for i, optimizer in enumerate(optimizers)
         ]
 
@@ -117,9 +119,8 @@ class Watching:
             self._resolved = tree, selection, names
         return self._resolved
 
-    def name_of(self, variable: Any) -> str | None:
-        """Returns the address of a variable that is watched."""
-        return self.resolve()[2].get(id(variable))
+    def _names(self) -> dict[int, str]:
+        return self.resolve()[2]
 
     @property
     def labels(self) -> Labels:
@@ -173,7 +174,11 @@ class Watching:
         self._shadows.close()
 
     def _step(self, train_step: Callable[..., Any], *args: Any) -> Any:
-        return self.stream.step(partial(self._tapped_step, train_step), *args)
+        if self.stream.skips:
+            return train_step(*args)
+        if self._has_taps:
+            train_step = partial(self._tapped_step, train_step)
+        return self.stream.step(train_step, *args)
 
     def _tapped_step(self, train_step: Callable[..., Any], *args: Any) -> Any:
         with self.layers() as send:

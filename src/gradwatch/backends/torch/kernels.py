@@ -78,19 +78,22 @@ class TorchSweep:
         self, tensors: Sequence[Tensor]
     ) -> tuple[TensorLayout, list[int], Any]:
         """Returns the layout of tensors, where they are, and what keeps them there."""
-        alive = [_readable(tensor) for tensor in tensors]
-        key = tuple((tensor.numel(), tensor.dtype) for tensor in alive)
+        alive = [
+            tensor
+            if tensor.dtype in _NAMES and tensor.is_contiguous()
+            else _readable(tensor)
+            for tensor in tensors
+        ]
+        key = tuple([(tensor.numel(), tensor.dtype) for tensor in alive])
         if key not in self._layouts:
-            self._layouts[key] = TensorLayout([(n, _name(dtype)) for n, dtype in key])
+            self._layouts[key] = TensorLayout([(n, _NAMES[dtype]) for n, dtype in key])
         return self._layouts[key], [tensor.data_ptr() for tensor in alive], alive
 
 
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+_NAMES = {getattr(torch, name): name for name in TYPES}
+"""The names of the element types that the sweep reads."""
 
 
 def _readable(tensor: Tensor) -> Tensor:
     tensor = tensor.detach()
-    if _name(tensor.dtype) not in TYPES:
-        tensor = tensor.float()
-    return tensor.contiguous()
+    return (tensor if tensor.dtype in _NAMES else tensor.float()).contiguous()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 
@@ -69,6 +70,15 @@ class TorchWatchedStep(WatchedStep):
 
 class TorchStream(Stream):
     """Keeps what a step sends until it is taken."""
+
+    @property
+    def skips(self) -> bool:
+        """True if this step is not recorded: nothing is traced here."""
+        return self.is_quiet
+
+    def vector(self, *numbers: Any) -> Tensor:
+        """Returns the numbers as an array: five operations would take longer."""
+        return np.array([float(number) for number in numbers])
 
     def branch(self, due: Any, make: Callable[[], Any]) -> Any:
         """Returns what `make` gives, outside of the graph of autograd."""

@@ -143,7 +143,7 @@ class _StandIn:
 
     def _joined(self) -> Callable[..., Any]:
         """Returns the method inside all wrappers that are active here."""
-        call = self.original
+        call: Callable[..., Any] = self.original
         # The first wrapper that was added is the outermost one.
         for shadows, around in reversed(self._wrappers):
             if shadows.is_seen():

@@ -65,7 +65,6 @@ class Sent:
 # on the trainer's thread --------------------------------------------------------------
 
 
-@np.errstate(all="ignore")  # a training that diverges may have made NumPy raise
 def headline(labels: Labels, sent: dict[str, Parts]) -> dict[str, float]:
     """Returns the numbers for the logs of Keras; a step waits for no others."""
     taps = [
@@ -79,19 +78,15 @@ def headline(labels: Labels, sent: dict[str, Parts]) -> dict[str, float]:
     if len(taps) > 1:
         rows = np.concatenate([tap["rows"] for tap in taps])
         moves = np.concatenate([tap["moves"] for tap in taps])
-    numbers = {"grad_norm": _quick(rows[:, 0])}
-    if not 0 < numbers["grad_norm"] < math.inf or rows[:, _ODD].any():
-        numbers["grad_norm"] = float(_together(rows))
-    if before := _quick(moves[:, 0]):
-        numbers["update_ratio"] = _quick(moves[:, 2]) / before
+    # `hypot` neither overflows nor warns, and takes a fifth of the time of arrays.
+    norm = math.hypot(*rows[:, 0].tolist())
+    if not 0 < norm < math.inf or rows[:, _ODD].any():
+        with np.errstate(all="ignore"):  # NumPy may have been made to raise
+            norm = float(_together(rows))
+    numbers = {"grad_norm": norm}
+    if before := math.hypot(*moves[:, 0].tolist()):
+        numbers["update_ratio"] = math.hypot(*moves[:, 2].tolist()) / before
     return numbers
-
-
-def _quick(norms: Numbers) -> float:
-    """Returns the norm of all together, in a fifth of the time where it is ordinary."""
-    square = float(norms @ norms)
-    # Below, squares lose digits; a NaN is not in order, either.
-    return math.sqrt(square) if 1e-200 < square < math.inf else float(_root(norms))
 
 
 # on the worker thread -----------------------------------------------------------------

@@ -6,7 +6,6 @@ import contextlib
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from typing import Any
 
 import keras

@@ -33,7 +33,6 @@ from functools import partial
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
 from .._keras import step_count, variables_of
@@ -249,8 +248,9 @@ class OptimizerTap:
         ]
         if not indices:
             return None
-        sizes = tuple([math.prod(tuple(call.values[index].shape)) for index in indices])
-        key = self._key_of(tuple([names[id(call.variables[i])] for i in indices]), sizes)
+        addresses = [names[id(call.variables[index])] for index in indices]
+        sizes = [math.prod(tuple(call.values[index].shape)) for index in indices]
+        key = self._key_of(tuple(addresses), tuple(sizes))
         # The scale and the rate, before the update moves them on.
         with call.state():
             scale = self.scale = scale_of(self.optimizer)
@@ -275,7 +275,8 @@ class OptimizerTap:
             return parts, sweep.sample([call.values[i] for i in indices], detail)
 
         if not sweep.gated:
-            return stream.branch(due, measured)
+            parts, sample = stream.branch(due, measured)
+            return parts, sample
         parts, sample = measured()
         if norms is not None:
             # Clipping and accumulation are computed again: only in due steps.
@@ -294,9 +295,7 @@ class OptimizerTap:
             rate, updated = totals["learning_rate"], totals["updates"]
             return before.parts | {
                 "moves": sweep.moves(before.sample, values, before.detail),
-                "totals": self.stream.vector(
-                    totals["scale"], rate, advanced, updated
-                ),
+                "totals": self.stream.vector(totals["scale"], rate, advanced, updated),
             }
 
         self.stream.emit(before.key, before.due, parts)
@@ -324,7 +323,3 @@ def sweep_of(stream: Stream) -> Sweep:
 
 def _tied(value: Tensor, tie: Tie | None) -> Tensor:
     return value if tie is None or len(value.shape) else tie(value)
-
-
-
-

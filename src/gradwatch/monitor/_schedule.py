@@ -21,8 +21,8 @@ from .._errors import GradwatchError
 Schedule = Callable[[int, int, int | None], bool]
 """Returns whether a step is recorded; asked once for each, in order.
 
-Gets the number of the step, the number of its batch in the epoch (from 0), and the number
-of batches in an epoch, which is None where it is not known.
+Gets the number of the step, the number of its batch in the epoch (from 0), and the
+number of batches in an epoch, which is None where it is not known.
 """
 
 

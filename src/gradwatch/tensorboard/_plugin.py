@@ -17,12 +17,16 @@ from tensorboard import plugin_util
 
 from ..run import KINDS, Run
 from ..show.charts import (
+    CURVES,
+    OCTAVES,
     QUANTITIES,
-    curves_answer,
+    Quantity,
+    curves,
     facts_of,
-    heat_answer,
-    histograms_answer,
-    snapshot_answer,
+    heat,
+    histograms,
+    packed,
+    snapshot,
     vocabulary,
     worst_index,
 )
@@ -30,6 +34,7 @@ from ..show.static import SCRIPT
 from ._runs import PLUGIN, Picture, Runs, ServedRun
 
 _MOST = 4096  # buckets
+_CELLS = 300_000  # in a heat map: more than a screen shows, and a moment to send
 
 Args = Mapping[str, str]
 """The arguments of a request."""
@@ -122,29 +127,35 @@ def _app(answer: Callable[[wrappers.Request], tuple[Any, str]]) -> Any:
 
 def _heat(run: Run, args: Args) -> bytes:
     kind = _one_of(args, "kind", KINDS)
-    quantity = _one_of(args, "quantity", tuple(QUANTITIES))
-    count = _integer(args, "buckets", 1, _MOST)
-    return heat_answer(run, kind, quantity, _span(args), count)
+    most = max(32, _CELLS // max(1, len(run.store.names(kind))))
+    count = min(most, _integer(args, "buckets", 1, _MOST))
+    drawn = heat(run, _quantity(args), kind, _span(args), count)
+    facts = {"low": drawn.low, "high": drawn.high, "version": run.store.version}
+    return packed(facts, drawn.arrays)
 
 
 def _curves(run: Run, args: Args) -> bytes:
-    count = _integer(args, "buckets", 1, _MOST)
-    return curves_answer(run, _span(args), count)
+    drawn, more = curves(run, _span(args), _integer(args, "buckets", 1, _MOST))
+    facts = {"curves": CURVES, "version": run.store.version}
+    return packed(facts, drawn.arrays | more)
 
 
 def _snapshot(run: Run, args: Args) -> bytes:
     kind = _one_of(args, "kind", KINDS)
     if not len(run.steps):
         raise NotFound("Nothing is recorded yet.")
-    return snapshot_answer(run, kind, _index(args, run, kind))
+    index = _index(args, run, kind)
+    step = int(run.steps[index])
+    facts = {"index": index, "step": step, "quantities": list(QUANTITIES)}
+    return packed(facts, snapshot(run, index, kind))
 
 
 def _histograms(run: Run, args: Args) -> bytes:
     name = args.get("name", "")
     if name not in run.names:
         raise NotFound("`name` must be a weight of the run.")
-    count = _integer(args, "count", 1, 512)
-    return histograms_answer(run, name, _span(args), count)
+    steps, counts = histograms(run, name, _span(args), _integer(args, "count", 1, 512))
+    return packed({"name": name, **OCTAVES}, {"steps": steps, "counts": counts})
 
 
 # what a request says ------------------------------------------------------------------
@@ -162,6 +173,10 @@ def _one_of(args: Args, name: str, known: tuple[str, ...]) -> str:
     return value
 
 
+def _quantity(args: Args) -> Quantity:
+    return QUANTITIES[_one_of(args, "quantity", tuple(QUANTITIES))]
+
+
 def _integer(args: Args, name: str, least: int, most: int) -> int:
     try:
         value = int(args.get(name, most))
@@ -176,8 +191,7 @@ def _index(args: Args, run: Run, kind: str) -> int:
         return _integer(args, "index", 0, len(run.steps) - 1)
     span = _span(args)
     if span is not None and "line" in args:
-        quantity = QUANTITIES[_one_of(args, "quantity", tuple(QUANTITIES))]
-        worst = worst_index(run, (kind, args["line"]), quantity, span)
+        worst = worst_index(run, (kind, args["line"]), _quantity(args), span)
         if worst is not None:
             return worst
     step = _integer(args, "step", -(2**53), 2**53)

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...run import KINDS, Run
-from ...summarise import BUCKETS, HIGHEST, LOWEST
+from ...summarise import BUCKETS
 from ..charts import (
     CURVES,
     NONFINITE,
+    OCTAVES,
     QUANTITIES,
     Quantity,
     curves,
@@ -63,8 +64,7 @@ def embedded(runs: Sequence[ReportData]) -> str:
         "spans": spans,
         "quantities": vocabulary(),
         "curves": CURVES,
-        "lowest": LOWEST,
-        "highest": HIGHEST,
+        **OCTAVES,
     }
     content = packed(whole, arrays, few_digits=True)
     return base64.b64encode(zlib.compress(content, 9)).decode()

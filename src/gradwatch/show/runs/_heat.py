@@ -19,7 +19,7 @@ from .._figure import (
     log_ticks,
     marker,
 )
-from ..charts import MEASURED, NAN, NEGINF, POSINF, Heat, Quantity
+from ..charts import NUMBER, STATES, UNMEASURED, ZERO, Heat, Quantity
 from ..palette import Theme
 from ._axes import (
     MOST_NAMED,
@@ -35,9 +35,6 @@ from ._axes import (
 
 COLUMNS = 360  # buckets: two pixels each at the default size
 _FEWEST = 60
-UNMEASURED, ZERO, IS_NAN, IS_POSINF, IS_NEGINF = range(5)
-"""States of a cell that has no number on the scale: the second image of a heat map."""
-_STATES = {NEGINF: IS_NEGINF, POSINF: IS_POSINF, NAN: IS_NAN}
 
 
 def columns_for(steps: NDArray[np.int64], most: int = COLUMNS) -> int:
@@ -54,14 +51,9 @@ def columns_for(steps: NDArray[np.int64], most: int = COLUMNS) -> int:
 
 def states_of(heat: Heat, quantity: Quantity) -> np.ma.MaskedArray[Any, Any]:
     """Returns the state of each cell; masked where it has a number on the scale."""
-    states = np.full(heat.values.shape, -1, np.int8)
-    states[(heat.flags & MEASURED) == 0] = UNMEASURED
-    if quantity.scale == "log":
-        states[heat.values == 0] = ZERO
-    for flag, state in _STATES.items():
-        states[(heat.flags & flag) != 0] = state
-    states[:, heat.first < 0] = -1
-    return np.ma.masked_less(states, 0)
+    states = heat.states
+    on_scale = (NUMBER,) if quantity.scale == "log" else (NUMBER, ZERO)
+    return np.ma.masked_where(np.isin(states, on_scale) | (heat.first < 0), states)
 
 
 def draw_heat(heat: Heat, quantity: Quantity, frame: Frame) -> Figure:
@@ -84,7 +76,8 @@ def draw_heat(heat: Heat, quantity: Quantity, frame: Frame) -> Figure:
             else:
                 log_ticks(axis, *ends, 8)
         if states.count():
-            own = (theme.unmeasured, theme.zero, theme.nan, theme.posinf, theme.neginf)
+            own = [theme.unmeasured, theme.zero, theme.paper]
+            own += [theme.neginf, theme.posinf, theme.nan]
             bounds = BoundaryNorm(np.arange(-0.5, len(own)), len(own))
             ax.imshow(states, norm=bounds, cmap=ListedColormap(own), **box)
         if count <= MOST_NAMED:  # a thin line of the page between two rows
@@ -116,7 +109,7 @@ def _draw_signs(
     size = 6.0 if len(heat.names) <= MOST_NAMED else 3.5
     handles: list[Any] = []
     for flag, sign, colour, label in nonfinite_signs(theme):
-        there = filled == _STATES[flag]
+        there = filled == STATES[flag]
         rows, columns = np.nonzero(there & ~np.pad(there, ((0, 0), (1, 0)))[:, :-1])
         if not len(rows):
             continue

@@ -1,4 +1,4 @@
-"""The data of each picture, as the tab's server sends it and a report embeds it."""
+"""The facts of a run, as the tab's server sends them and a report embeds them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,8 @@ from typing import Any
 
 from ...diagnose import SYMPTOMS, Finding
 from ...run import KINDS, Run
-from ...summarise import BUCKETS, HIGHEST, LOWEST
-from ._heat import CURVES, Span, curves, heat
 from ._quantities import QUANTITIES
-from ._snapshot import histograms, snapshot
-from ._wire import packed
 
-_CELLS = 300_000  # in a heat map: more than a screen shows, and a moment to send
 _NOTES = ("run", "overhead", "dropped")
 
 
@@ -47,20 +42,15 @@ def facts_of(
         for kind in KINDS
         if store.names(kind)
     }
-    facts: dict[str, Any] = plain(
-        {
-            "name": name,
-            "version": store.version,
-            "read": read,
-            "records": len(store),
-            "first": store.first,
-            "last": store.last,
-            "lines": lines,
-            "findings": told,
-            "notes": {key: run.notes[key] for key in _NOTES if key in run.notes},
-        }
-    )
-    return facts
+    return {
+        "name": name,
+        "read": read,
+        "records": len(store),
+        **{key: getattr(store, key) for key in ("version", "first", "last")},
+        "lines": lines,
+        "findings": plain(told),
+        "notes": plain({key: run.notes[key] for key in _NOTES if key in run.notes}),
+    }
 
 
 def vocabulary() -> list[dict[str, Any]]:
@@ -73,35 +63,6 @@ def vocabulary() -> list[dict[str, Any]]:
         }
         for quantity in QUANTITIES.values()
     ]
-
-
-def heat_answer(run: Run, kind: str, quantity: str, span: Span, count: int) -> bytes:
-    """Returns a heat map."""
-    most = max(32, _CELLS // max(1, len(run.store.names(kind))))
-    drawn = heat(run, QUANTITIES[quantity], kind, span, min(count, most))
-    facts = {"low": drawn.low, "high": drawn.high, "version": run.store.version}
-    return packed(facts, drawn.arrays)
-
-
-def curves_answer(run: Run, span: Span, count: int) -> bytes:
-    """Returns the totals as curves."""
-    drawn, more = curves(run, span, count)
-    facts = {"curves": CURVES, "version": run.store.version}
-    return packed(facts, drawn.arrays | more)
-
-
-def snapshot_answer(run: Run, kind: str, index: int) -> bytes:
-    """Returns one recorded step in full."""
-    step = int(run.steps[index])
-    facts = {"index": index, "step": step, "quantities": list(QUANTITIES)}
-    return packed(facts, snapshot(run, index, kind))
-
-
-def histograms_answer(run: Run, name: str, span: Span, count: int) -> bytes:
-    """Returns the histograms of one weight over time."""
-    steps, counts = histograms(run, name, span, count)
-    facts = {"name": name, "lowest": LOWEST, "highest": HIGHEST, "buckets": BUCKETS}
-    return packed(facts, {"steps": steps, "counts": counts})
 
 
 def plain(value: Any) -> Any:

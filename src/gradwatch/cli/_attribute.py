@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
 from typing import Any
 
 import click
@@ -134,16 +135,20 @@ def _plain(attribution: Any) -> dict[str, Any]:
     words, numbers = ("method", "target", "layer"), ("score", "baseline_score", "delta")
     return {
         **{name: getattr(attribution, name) for name in words},
-        "settings": {name: _simple(v) for name, v in attribution.settings.items()},
+        "settings": _settings(attribution),
         **{name: _listed(getattr(attribution, name)) for name in numbers},
         "values": {place.name: _listed(place.values) for place in attribution.places},
     }
 
 
-def _simple(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        value = value.item()
-    return value if isinstance(value, bool | int | float | str | None) else str(value)
+def _settings(attribution: Any) -> dict[str, Any]:
+    """Returns the settings as JSON has them; what it does not have becomes words."""
+    plain = bool | int | float | str | None
+    settings = {}
+    for name, value in attribution.settings.items():
+        value = value.item() if isinstance(value, np.generic) else value
+        settings[name] = value if isinstance(value, plain) else str(value)
+    return settings
 
 
 def _listed(array: Any) -> Any:
@@ -154,31 +159,25 @@ def _table(attribution: Any) -> str:
     """Returns a line for each example and tensor: its score, and where it is from."""
     from ..show import number, plain_table
 
+    records, deltas = [], attribution.delta
+    shown = range(min(len(attribution), _SHOWN))
+    for example, place in itertools.product(shown, attribution.places):
+        values = np.asarray(place.values[example], "float64")
+        at = np.unravel_index(int(np.argmax(np.abs(values))), values.shape)
+        numbers = (attribution.score[example], values.sum(), values[at])
+        where = ", ".join(str(int(i)) for i in at) or "—"
+        record = [str(example), place.name, *map(number, numbers), where]
+        record += [] if deltas is None else [number(float(deltas[example]), 2)]
+        records.append(record)
     columns = ["example", "of", "score", "sum", "largest", "at"]
-    columns += ["delta"] if attribution.delta is not None else []
-    records = []
-    for example in range(min(len(attribution), _SHOWN)):
-        for place in attribution.places:
-            values = np.asarray(place.values[example], "float64")
-            at = np.unravel_index(int(np.argmax(np.abs(values))), values.shape)
-            record = [
-                str(example),
-                place.name,
-                *map(number, (attribution.score[example], values.sum(), values[at])),
-                ", ".join(str(int(i)) for i in at) or "—",
-            ]
-            if attribution.delta is not None:
-                record.append(number(float(attribution.delta[example]), 2))
-            records.append(record)
+    columns += [] if deltas is None else ["delta"]
     where = "the inputs" if attribution.layer is None else attribution.layer
     title = f"{attribution.method} of {attribution.target}, attributed to {where}"
     more = len(attribution) - _SHOWN
     footer = [f"and {counted(more, 'more example')}: -o keeps all."] if more > 0 else []
-    words = []
-    for name, value in attribution.settings.items():
-        value = _simple(value)
-        words.append(
-            f"{name} {number(value, 3) if isinstance(value, float) else value}"
-        )
+    words = [
+        f"{name} {number(value, 3) if isinstance(value, float) else value}"
+        for name, value in _settings(attribution).items()
+    ]
     footer += [f"With {', '.join(words)}."] if words else []
     return plain_table(columns, records, title=title, footer=footer)

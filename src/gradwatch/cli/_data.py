@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 from collections.abc import Mapping
 from typing import Any
@@ -73,34 +72,30 @@ def batch_for(
 
 
 def _arrays(path: str) -> dict[str, np.ndarray]:
-    arrays: dict[str, np.ndarray] = {}
-    rule, what = "be an .npz or .npy file", ""
-    if os.path.isdir(path) or not os.path.exists(path):
-        what = "a directory" if os.path.isdir(path) else "which does not exist"
-    else:
-        try:
-            # Without pickles: a file of data must not run code.
-            loaded = np.load(path, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                return {"x": loaded}
-            with loaded:
-                arrays = {name: loaded[name] for name in loaded.files}
-            # Any other zip file, such as a model, opens as well: it holds bytes.
-            if not all(isinstance(array, np.ndarray) for array in arrays.values()):
-                raise ValueError("not arrays")
-            rule, what = "hold at least one array", "" if arrays else "which is empty"
-        except (ValueError, EOFError, zipfile.BadZipFile) as error:
-            objects = "Object arrays" in str(error)
-            what = (
-                "which holds Python objects" if objects else "which NumPy cannot read"
-            )
-            rule = "hold plain arrays of numbers"
-    if what:
-        raise GradwatchError(
-            f"`--data` must {rule}. Received: {path!r}, {what}. Make it with "
-            "`numpy.savez('batch.npz', x=x, y=y)`."
-        )
-    return arrays
+    rule, what = "hold at least one array", "which is empty"
+    try:
+        # Without pickles: a file of data must not run code.
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return {"x": loaded}
+        with loaded:
+            arrays = {name: loaded[name] for name in loaded.files}
+        # Any other zip file, such as a model, opens as well: it holds bytes.
+        if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+            raise ValueError("not arrays")
+        if arrays:
+            return arrays
+    except (FileNotFoundError, IsADirectoryError) as error:
+        rule, what = "be an .npz or .npy file", "which does not exist"
+        what = "a directory" if isinstance(error, IsADirectoryError) else what
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        objects = "Object arrays" in str(error)
+        what = "which holds Python objects" if objects else "which NumPy cannot read"
+        rule = "hold plain arrays of numbers"
+    raise GradwatchError(
+        f"`--data` must {rule}. Received: {path!r}, {what}. Make it with "
+        "`numpy.savez('batch.npz', x=x, y=y)`."
+    )
 
 
 def _inputs(path: str, own: Mapping[str, np.ndarray], model: Any) -> Any:
@@ -126,12 +121,9 @@ def _inputs(path: str, own: Mapping[str, np.ndarray], model: Any) -> Any:
         )
     for name, (_, *inner) in takes.items():
         array, shown = own[name], "x" if alone else name
-        empty, pairs = (
-            array.shape[:1] == (0,),
-            zip(inner, array.shape[1:], strict=False),
-        )
-        fits = array.ndim == 1 + len(inner) and not empty
-        if fits and all(want in (None, size) for want, size in pairs):
+        empty, sizes = array.shape[:1] == (0,), array.shape[1:]
+        fits = len(array.shape) == 1 + len(inner) and not empty
+        if fits and all(n in (None, m) for n, m in zip(inner, sizes, strict=True)):
             continue
         wanted = ", ".join(["batch", *("any" if n is None else str(n) for n in inner)])
         out = "Reshape or resize it as for `model.predict`."
@@ -139,7 +131,7 @@ def _inputs(path: str, own: Mapping[str, np.ndarray], model: Any) -> Any:
             out = f"The batch axis is missing: save `{shown}[None]`."
         elif empty:
             out = "Save at least one example."
-        elif array.size and [*array.shape[1:], 1] == inner:
+        elif array.size and [*sizes, 1] == inner:
             out = f"The last axis is missing: save `{shown}[..., None]`."
         raise GradwatchError(
             f"`--data` must fit the model, which takes ({wanted}). Received: {shown!r} "

@@ -113,7 +113,9 @@ def compare(a: Run, b: Run) -> Difference:
         a: A run.
         b: Another.
     """
-    mine, yours = _names(a), _names(b)
+    mine, yours = (
+        {n: n for n in (*run.names, *run.activations) if n in run} for run in (a, b)
+    )
     layers = [_layer(a[name], b[name]) for name in mine if name in yours]
     one, two = _trained(a), _trained(b)
     facts = {key: (one.get(key), two.get(key)) for key in one | two}
@@ -125,11 +127,6 @@ def compare(a: Run, b: Run) -> Difference:
         _apart(mine, yours),
         _apart(_by_symptom(a), _by_symptom(b)),
     )
-
-
-def _names(run: Run) -> dict[str, str]:
-    names = (*run.names, *(name for name in run.activations if name in run))
-    return dict(zip(names, names, strict=True))
 
 
 def _trained(run: Run) -> dict[str, Any]:

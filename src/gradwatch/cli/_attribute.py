@@ -20,9 +20,9 @@ from ._common import (
     say,
 )
 from ._complete import layers
-from ._data import batch_for, data_options, read
+from ._data import data_options, opened
 from ._inspect import save_figure
-from ._model import load, model_options
+from ._model import model_options
 from ._targets import as_target, target_option
 
 METHODS = (
@@ -76,13 +76,10 @@ def _number(word: str) -> int | float | str:
 @file_option("--plot", callback=in_directory, help="Draw it into a .png, .svg or .pdf.")
 @json_option
 @click.pass_context
-def command(  # noqa: PLR0913 - a method's arguments, and where its result goes
+def command(
     ctx: click.Context,
     /,
     *,
-    model: str,
-    data: str,
-    rows: int | None,
     method: str,
     target: str | None,
     output: str | None,
@@ -108,8 +105,7 @@ def command(  # noqa: PLR0913 - a method's arguments, and where its result goes
             "`output:NAME` are others."
         )
     given = {n: value for n in _OPTIONS if (value := how.pop(n)) is not None}
-    arrays = read(data, rows)
-    loaded = load(ctx, model, **how)
+    loaded, (x, _, _) = opened(ctx, **how)
     from .. import attribute
 
     function = getattr(attribute, method)
@@ -120,7 +116,6 @@ def command(  # noqa: PLR0913 - a method's arguments, and where its result goes
             f"`--{name}` must be an option of the method. Received: {method!r}, which "
             f"has {quoted(own) or 'none of these options'}. Leave it out."
         )
-    x, _, _ = batch_for(loaded, data, arrays)
     with one_sentence(ctx, "Running the model"):
         result = function(loaded, x, as_target(target), **given)
     if output is not None:

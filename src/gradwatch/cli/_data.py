@@ -11,9 +11,9 @@ import numpy as np
 
 from .._errors import GradwatchError, counted, quoted
 from ._common import options
+from ._model import load
 
 _LABELS = "y:"
-_RESERVED = ("y", "sample_weight")
 
 
 data_options = options(
@@ -35,40 +35,33 @@ data_options = options(
 )
 
 
-def read(path: str, rows: int | None = None) -> dict[str, np.ndarray]:
-    """Returns the arrays in a file.
+def opened(
+    ctx: click.Context, *, data: str, rows: int | None, **how: Any
+) -> tuple[Any, tuple[Any, Any, Any]]:
+    """Returns the model of `model_options`, and the batch in the structure it takes.
+
+    Returns:
+        The model; and the inputs, the labels, and a weight for each example, `None` for
+        what the file does not hold.
 
     Raises:
-        GradwatchError: If the file cannot be read.
+        GradwatchError: If a file cannot be read, or the batch does not fit the model.
     """
-    arrays = _arrays(path)
+    arrays = _arrays(data)
     lengths = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         each = ", ".join(f"{name!r} has {n:,}" for name, n in lengths.items())
         raise GradwatchError(
             "`--data` must hold as many examples in each array. Received: "
-            f"{path!r}, where {each}. Cut them to one length."
+            f"{data!r}, where {each}. Cut them to one length."
         )
-    return {name: array[:rows] for name, array in arrays.items()}
-
-
-def batch_for(
-    model: Any, path: str, arrays: Mapping[str, np.ndarray]
-) -> tuple[Any, Any, Any]:
-    """Returns the batch in the structure that the model takes.
-
-    Returns:
-        The inputs, the labels, and a weight for each example; None for what the file
-        does not hold.
-
-    Raises:
-        GradwatchError: If it does not fit the model.
-    """
-    own = {name: array for name, array in arrays.items() if name not in _RESERVED}
+    model = load(ctx, **how)
+    own = {name: array[:rows] for name, array in arrays.items()}
+    weight, y = own.pop("sample_weight", None), own.pop("y", None)
     labels = {name: own.pop(name) for name in [*own] if name.startswith(_LABELS)}
     by_output = {name.removeprefix(_LABELS): a for name, a in labels.items()}
-    y = arrays.get("y", by_output or None)
-    return _inputs(path, own, model), y, arrays.get("sample_weight")
+    given: Any = (by_output or None) if y is None else y
+    return model, (_inputs(data, own, model), given, weight)
 
 
 def _arrays(path: str) -> dict[str, np.ndarray]:

@@ -35,6 +35,7 @@ from ._lines import draw_lines
 
 MOST_LINES = 6
 _LETTER = 0.095  # inches of a letter of the title
+_LEFT: Style = {"x": 0.012, "ha": "left", "parse_math": False}
 
 
 def draw_finding(finding: Finding, seen: Sequence[Evidence], theme: Theme) -> Figure:
@@ -54,43 +55,31 @@ def draw_finding(finding: Finding, seen: Sequence[Evidence], theme: Theme) -> Fi
         taken = sum(0.6 + 0.065 * len(label) for label in handles)
         width = max(width, taken + 0.4 + _LETTER * len(SYMPTOMS[finding.symptom]))
         figure.set_figwidth(width)
-        _write(figure, finding, (width, taken), theme)
+        title = _title(finding, width - taken)
+        figure.suptitle(title, **_LEFT, fontsize=11, weight="bold")
         where: Style = {"loc": "outside upper right", "ncols": max(1, len(handles))}
         figure.legend(handles=list(handles.values()), **where, handletextpad=0.6)
+        parts = (
+            f"Confirmed at step {finding.step:,}: {finding.seen}.",
+            finding.healthy and f"Healthy: {finding.healthy}.",
+            finding.try_first and f"Try first: {finding.try_first}",
+        )
+        words = printable(" ".join(filter(None, parts)))
+        text = textwrap.fill(words, int(width * 14.5))
+        figure.supxlabel(text, **_LEFT, fontsize=8.5, color=theme.muted)
     return figure
 
 
-def _write(
-    figure: Figure, finding: Finding, inches: tuple[float, float], theme: Theme
-) -> None:
-    """Writes the title above, and evidence and advice below.
-
-    Args:
-        figure: The figure.
-        finding: The finding.
-        inches: The width of the figure, and the part of it that the legend takes.
-        theme: The colours.
-    """
-    width, taken = inches
+def _title(finding: Finding, room: float) -> str:
+    """Returns the title: the symptom, and where it is if there are inches for it."""
     words = SYMPTOMS[finding.symptom]
     more = f" and {len(finding.addresses) - 1} more" if finding.addresses[1:] else ""
+    cells = int((room - 0.3) / _LETTER) - len(words) - len(more) - 2
     where = ""
-    if finding.addresses:
-        room = int((width - taken - 0.3) / _LETTER) - len(words) - len(more) - 2
-        [first] = fold([printable(finding.addresses[0])], max(12, room)).values()
-        where = f": {first}{more}" if room >= 12 else ""
-    style: dict[str, Any] = {"x": 0.012, "ha": "left", "parse_math": False}
-    figure.suptitle(
-        f"{words[0].upper()}{words[1:]}{where}", **style, fontsize=11, weight="bold"
-    )
-    parts = (
-        f"Confirmed at step {finding.step:,}: {finding.seen}.",
-        finding.healthy and f"Healthy: {finding.healthy}.",
-        finding.try_first and f"Try first: {finding.try_first}",
-    )
-    words = printable(" ".join(filter(None, parts)))
-    text = textwrap.fill(words, int(width * 14.5))
-    figure.supxlabel(text, **style, fontsize=8.5, color=theme.muted)
+    if finding.addresses and cells >= 12:
+        [first] = fold([printable(finding.addresses[0])], cells).values()
+        where = f": {first}{more}"
+    return f"{words[0].upper()}{words[1:]}{where}"
 
 
 def _draw_course(sheet: Sheet, seen: Evidence, finding: Finding) -> None:

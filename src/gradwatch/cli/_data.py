@@ -35,9 +35,7 @@ data_options = options(
 )
 
 
-def opened(
-    ctx: click.Context, *, data: str, rows: int | None, **how: Any
-) -> tuple[Any, tuple[Any, Any, Any]]:
+def opened(ctx: click.Context, *, data: str, rows: int | None, **how: Any) -> Any:
     """Returns the model of `model_options`, and the batch in the structure it takes.
 
     Returns:

@@ -46,9 +46,7 @@ class ShownFigure(Figure):
 
 
 @contextmanager
-def new_figure(
-    width: float, height: float, theme: palette.Theme = palette.THEMES["light"]
-) -> Iterator[Figure]:
+def new_figure(width: float, height: float, theme: palette.Theme) -> Iterator[Figure]:
     """Yields a figure to draw on in our style, independent of the style set outside."""
     inks = ("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor")
     colours = {

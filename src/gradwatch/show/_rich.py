@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rich import box
 from rich.cells import cell_len
@@ -44,9 +45,7 @@ class FittedTable:
 
     fit: Callable[[int], Grid]
 
-    def __rich_console__(
-        self, console: Console, options: ConsoleOptions
-    ) -> RenderResult:
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         """Yields the table, then its notes and footer."""
         yield from _render(self.fit(options.max_width), options.max_width)
 
@@ -140,8 +139,5 @@ def _table(grid: Grid, width: int) -> Table:
 
 def bare_table(rules: box.Box) -> Table:
     """Returns an empty table without a frame, its columns `GAP` cells apart."""
-    style = TONES["heading"]
-    padding = (0, GAP - 1, 0, 0)
-    return Table(
-        box=rules, show_edge=False, pad_edge=False, padding=padding, header_style=style
-    )
+    padding: Any = {"padding": (0, GAP - 1, 0, 0), "pad_edge": False}
+    return Table(box=rules, show_edge=False, header_style=TONES["heading"], **padding)

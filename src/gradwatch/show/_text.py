@@ -136,10 +136,8 @@ def printed(renderable: RenderableType, width: int | None = None) -> str:
     shown = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns
     if width is None:
         width = shown if terminal else DEFAULT_WIDTH
-    off: Any = dict.fromkeys(_FORCED, False)
-    console = Console(
-        file=io.StringIO(), width=max(NARROWEST, width), color_system=None, **off
-    )
+    options: Any = {"color_system": None, **dict.fromkeys(_FORCED, False)}
+    console = Console(file=io.StringIO(), width=max(NARROWEST, width), **options)
     with console.capture() as capture:
         console.print(renderable)
     lines = capture.get().split("\n")

@@ -10,8 +10,8 @@ from typing import Any
 
 from tensorboard.backend import http_util
 from tensorboard.plugins import base_plugin
-from werkzeug import wrappers
 from werkzeug.exceptions import BadRequest, NotFound
+from werkzeug.wrappers import Request
 
 from tensorboard import plugin_util
 
@@ -54,7 +54,7 @@ class GradientsPlugin(base_plugin.TBPlugin):
 
     def get_plugin_apps(self) -> dict[str, Any]:
         """Returns the routes."""
-        answers: dict[str, Callable[[wrappers.Request], tuple[Any, str]]] = {
+        answers: dict[str, Callable[[Request], tuple[Any, str]]] = {
             "/index.js": lambda _: (SCRIPT.read_bytes(), "text/javascript"),
             "/runs": self._list,
             "/run": self._facts,
@@ -77,28 +77,25 @@ class GradientsPlugin(base_plugin.TBPlugin):
 
     # routes ---------------------------------------------------------------------------
 
-    def _list(self, request: wrappers.Request) -> tuple[Any, str]:
+    def _list(self, request: Request) -> tuple[Any, str]:
         names, begin = self._runs.names(*_asker(request))
         listed = {"runs": names, "begin": begin, "quantities": vocabulary()}
         return json.dumps(listed), "application/json"
 
-    def _facts(self, request: wrappers.Request) -> tuple[Any, str]:
+    def _facts(self, request: Request) -> tuple[Any, str]:
         served = self._served(request, refresh=True)
         with served.lock:
-            run = served.run
-            facts = facts_of(request.args["run"], run, read=run.share)
+            facts = facts_of(request.args["run"], served.run)
         return json.dumps(facts), "application/json"
 
-    def _picture(
-        self, picture: Picture, request: wrappers.Request
-    ) -> tuple[bytes, str]:
+    def _picture(self, picture: Picture, request: Request) -> tuple[bytes, str]:
         """Returns the numbers of a picture, which are kept while nothing changes."""
         served, asked = self._served(request), tuple(sorted(request.args.items()))
         with served.lock:
             content = served.answer(served.run.version, picture, asked)
         return content, "application/octet-stream"
 
-    def _served(self, request: wrappers.Request, *, refresh: bool = False) -> ServedRun:
+    def _served(self, request: Request, *, refresh: bool = False) -> ServedRun:
         served = self._runs.get(*_asker(request), request.args.get("run", ""))
         if served is None:
             raise NotFound("`run` must be a run that TensorBoard serves.")
@@ -106,9 +103,9 @@ class GradientsPlugin(base_plugin.TBPlugin):
         return served
 
 
-def _app(answer: Callable[[wrappers.Request], tuple[Any, str]]) -> Any:
-    @wrappers.Request.application
-    def app(request: wrappers.Request) -> Any:
+def _app(answer: Callable[[Request], tuple[Any, str]]) -> Any:
+    @Request.application
+    def app(request: Request) -> Any:
         if request.method not in ("GET", "HEAD"):
             return http_util.Respond(request, "Only GET.", "text/plain", 405)
         try:
@@ -161,7 +158,7 @@ def _histograms(run: Run, args: Args) -> bytes:
 # what a request says ------------------------------------------------------------------
 
 
-def _asker(request: wrappers.Request) -> tuple[Any, str]:
+def _asker(request: Request) -> tuple[Any, str]:
     environ = request.environ
     return plugin_util.context(environ), plugin_util.experiment_id(environ)
 

@@ -76,10 +76,7 @@ def _picture(pixels: np.ndarray, text: str) -> str:
     tall, wide = pixels.shape[:2]
     # Small pictures are shown large, in whole pixels; large ones as they are.
     width = max(1, round(_SIDE * wide / max(tall, wide)))
-    return (
-        f'<img src="{data_url(pixels)}" alt="{escape(text)}" width="{width}" '
-        'style="image-rendering:pixelated">'
-    )
+    return f'<img src="{data_url(pixels)}" alt="{escape(text)}" width="{width}">'
 
 
 def _ends(limit: float, panel: Panel) -> str:

@@ -60,8 +60,7 @@ def _ground(values: np.ndarray, limit: float, panel: Panel, y: int, tall: int) -
     colours[..., 3] = np.where(np.isfinite(values), 0.75 * colours[..., 3], 1.0)
     return (
         f'<image href="{data_url(colours)}" x="0" y="{y}" width="{_WIDTH}" '
-        f'height="{tall}" preserveAspectRatio="none" '
-        'style="image-rendering:pixelated"/>'
+        f'height="{tall}" preserveAspectRatio="none"/>'
     )
 
 

@@ -14,18 +14,13 @@ _NOTES = ("run", "overhead", "dropped")
 
 
 def facts_of(
-    name: str,
-    run: Run,
-    *,
-    read: float = 1.0,
-    findings: Sequence[Mapping[str, Any]] | None = None,
+    name: str, run: Run, findings: Sequence[Mapping[str, Any]] | None = None
 ) -> dict[str, Any]:
     """Returns the facts of a run as a whole, as JSON has them.
 
     Args:
         name: The name of the run.
         run: The run.
-        read: Share of what is on disk that has been read, 0 to 1.
         findings: The findings; those of the run if left out.
     """
     store = run.store
@@ -44,7 +39,7 @@ def facts_of(
     }
     return {
         "name": name,
-        "read": read,
+        "read": run.share,
         "records": len(store),
         **{key: getattr(store, key) for key in ("version", "first", "last")},
         "lines": lines,

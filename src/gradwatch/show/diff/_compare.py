@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from rich.console import Group
@@ -13,8 +13,6 @@ from ...diagnose import Finding, find
 from ...run import Run, Series
 from .._text import printed
 from ._print import parts
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,14 +182,10 @@ def _nearness(layer: LayerDifference) -> float:
     return -abs(float(np.log10(layer.ratio)))
 
 
-def _apart(
-    mine: dict[Any, T], yours: dict[Any, T]
-) -> tuple[tuple[T, ...], tuple[T, ...]]:
+def _apart(mine: dict[Any, Any], yours: dict[Any, Any]) -> Any:
     """Returns the values of keys that only the first has, and only the second."""
-    return (
-        tuple(value for key, value in mine.items() if key not in yours),
-        tuple(value for key, value in yours.items() if key not in mine),
-    )
+    both = (mine, yours), (yours, mine)
+    return tuple(tuple(a[key] for key in a if key not in b) for a, b in both)
 
 
 def _by_symptom(run: Run) -> dict[tuple[str, tuple[str, ...]], Finding]:

@@ -6,11 +6,11 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
@@ -100,9 +100,7 @@ class Picture:
             for text, style, control in console.render(part, one_line):
                 yield Segment(showable(text, console.encoding), style, control)
 
-    def _parts(
-        self, console: Console, width: int, height: int
-    ) -> Iterator[RenderableType]:
+    def _parts(self, console: Console, width: int, height: int) -> Iterator[Any]:
         rows = rows_of(self.run)
         yield self._headline(width)
         yield _global_norm(self.run, width)
@@ -241,9 +239,8 @@ def _findings(run: Run, console: Console, width: int, height: int) -> list[Text]
         text = Text(f"▲ {finding_line(finding)}")
         text.stylize(_SICK, 0, 2 + len(str(finding.get("symptom", ""))))
         rows = list(text.wrap(console, width))
-        rows[each - 1 :] = (
-            [Text(" ").join(rows[each - 1 :])] if rows[each - 1 :] else []
-        )
+        rest = rows[each - 1 :]
+        rows[each - 1 :] = [Text(" ").join(rest)] if rest else []
         if len(lines) + len(rows) + (many - index > 1) > room:
             lines.append(Text(f"and {many - index:,} more", _DIM))
             break

@@ -116,9 +116,7 @@ def finding_line(values: Mapping[str, Any]) -> str:
     return printable(f"{values.get('symptom', 'finding')} since step {since}")
 
 
-def _told(
-    now: int, worst: int, count: float | None, symptom: str | None
-) -> tuple[int, str]:
+def _told(now: int, worst: int, count: Any, symptom: str | None) -> tuple[int, str]:
     """Returns rank and words of a row whose norm is, and at worst was, in a state."""
     if now in _BAD:
         return 0, f"{count:,.0f} {_BAD[now][1]}" if count else _BAD[now][1]

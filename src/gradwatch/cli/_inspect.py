@@ -70,17 +70,11 @@ def command(
             f"{how['data']!r}, without. Add them with `numpy.savez('batch.npz', x=x, "
             "y=y)`, or give another target, such as `--target class:3`."
         )
-    selected = as_wrt(wrt)
+    # A file of x and y is for every target, also for one without labels.
+    labels = y if target in (None, "loss") else None
+    asked = {"target": differentiated, "wrt": as_wrt(wrt), "training": training}
     with one_sentence(ctx, "Running the model"):
-        result = gradients(
-            loaded,
-            x,
-            # A file of x and y is for every target, also for one without labels.
-            y if target in (None, "loss") else None,
-            target=differentiated,
-            wrt=selected,
-            training=training,
-        )
+        result = gradients(loaded, x, labels, **asked)
     if plot is not None:
         save_figure(ctx, result, plot)
     say(result, result.to_dict() if as_json else None)

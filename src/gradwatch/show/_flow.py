@@ -6,17 +6,12 @@ from collections.abc import Sequence
 from typing import Literal
 
 from matplotlib import rcParams
-from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from gradwatch.summarise import Row
-
-from . import palette
-from ._figure import Style, marker, new_figure, points
+from ._figure import Style, marker, points
 from ._flow_axis import FlowAxis
-from ._marks import Mark, marks_of
+from ._marks import Mark
 
 # The marker, the index of the hue and the label of each group of gradients.
 _GROUPS = {
@@ -29,29 +24,7 @@ _SIZES = {"D": 4.3, "^": 6.0}  # markers that would look larger or smaller than 
 _TRENDS = ("weight", "activation")  # groups whose markers a thin line connects
 
 
-def draw_flow(
-    rows: Sequence[Row], title: str, ax: Axes | None, theme: palette.Theme
-) -> Figure:
-    """Returns the figure of `plot_flow`, which has checked the rows."""
-    marks, kinds = marks_of(rows)
-    if ax is None:
-        with new_figure(*FlowAxis.size(marks, kinds), theme) as figure:
-            handles = _draw(FlowAxis(figure.add_subplot(), marks, kinds, theme), title)
-            columns = min(len(handles), 7)
-            figure.legend(handles=handles, loc="outside lower center", ncols=columns)
-        return figure
-    owner = ax.get_figure(root=True)
-    if owner is None:
-        raise ValueError(
-            "`ax` must belong to a figure. Received: axes that were removed from "
-            "theirs. Pass axes of a figure, or none."
-        )
-    axis = FlowAxis(ax, marks, kinds, theme)
-    ax.legend(handles=_draw(axis, title), fontsize="small")
-    return owner
-
-
-def _draw(axis: FlowAxis, title: str) -> list[Line2D]:
+def draw_flow(axis: FlowAxis, title: str) -> list[Line2D]:
     """Draws everything but the legend, whose entries it returns."""
     groups: dict[str, list[Mark]] = {}
     for mark in axis.marks:

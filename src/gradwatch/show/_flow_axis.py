@@ -125,7 +125,8 @@ class FlowAxis:
         """Names blocks of layers, the largest first, as far as there is room."""
         labels: list[Block] = []
         for kind in self.kinds:
-            inside = [(m.position, m.name) for m in self.marks if m.position in kind]
+            own = [m for m in self.marks if kind.first <= m.position <= kind.last]
+            inside = [(m.position, m.name) for m in own]
             blocks = blocks_of(inside)
             for block in blocks[1::2]:
                 ends = block.first - 0.5, block.last + 0.5

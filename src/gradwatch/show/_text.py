@@ -111,12 +111,8 @@ def plain_table(
         numeric = any(words) and all(map(_is_number, words))
         grid_columns.append((form.printable(name), "right" if numeric else "left"))
     cells = [[Cell(form.printable(word)) for word in record] for record in records]
-    grid = Grid(
-        form.printable(title),
-        grid_columns,
-        [("", cells)] if cells else [],
-        footer=[form.printable(line) for line in footer],
-    )
+    sections, lines = [("", cells)] if cells else [], list(map(form.printable, footer))
+    grid = Grid(form.printable(title), grid_columns, sections, footer=lines)
     return printed(FittedTable(lambda _: grid), width)
 
 

@@ -32,11 +32,8 @@ def facts_of(
         except (KeyError, TypeError, ValueError):  # of another version
             text = str(symptom)
         told.append({**each, "title": SYMPTOMS.get(symptom, ""), "text": text})
-    lines = {
-        kind: {"names": store.names(kind), "sizes": store.sizes(kind)}
-        for kind in KINDS
-        if store.names(kind)
-    }
+    kinds = [kind for kind in KINDS if store.names(kind)]
+    lines = {k: {"names": store.names(k), "sizes": store.sizes(k)} for k in kinds}
     return {
         "name": name,
         "read": run.share,

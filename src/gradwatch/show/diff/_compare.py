@@ -116,15 +116,16 @@ def compare(a: Run, b: Run) -> Difference:
     )
     layers = [_layer(a[name], b[name]) for name in mine if name in yours]
     one, two = _trained(a), _trained(b)
-    facts = {key: (one.get(key), two.get(key)) for key in one | two}
-    return Difference(
+    pairs = {key: (one.get(key), two.get(key)) for key in one | two}
+    facts = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+    runs, common = (
         (str(a.directory), str(b.directory)),
-        {key: pair for key, pair in facts.items() if pair[0] != pair[1]},
-        len(np.intersect1d(a.steps, b.steps)),
-        tuple(sorted(layers, key=_nearness)),
-        _apart(mine, yours),
-        _apart(_by_symptom(a), _by_symptom(b)),
+        np.intersect1d(a.steps, b.steps),
     )
+    layers.sort(key=_nearness)
+    findings = _apart(_by_symptom(a), _by_symptom(b))
+    only = _apart(mine, yours)
+    return Difference(runs, facts, len(common), tuple(layers), only, findings)
 
 
 def _trained(run: Run) -> dict[str, Any]:
@@ -150,16 +151,11 @@ def _layer(a: Series, b: Series) -> LayerDifference:
     with np.errstate(all="ignore"):
         ratios = known_two / known_one
     ratios[(known_one == 0) & (known_two == 0)] = 1.0
-    return LayerDifference(
-        a.name,
-        int(both.sum()),
-        _median(known_one),
-        _median(known_two),
-        _median(ratios),
-        int(apart[0]) if len(apart) else None,
-        int(bad_one.sum()),
-        int(bad_two.sum()),
-    )
+    norm_a, norm_b, ratio = map(_median, (known_one, known_two, ratios))
+    first = int(apart[0]) if len(apart) else None
+    bad = int(bad_one.sum()), int(bad_two.sum())
+    steps = int(both.sum())
+    return LayerDifference(a.name, steps, norm_a, norm_b, ratio, first, *bad)
 
 
 def _bad(series: Series) -> Any:

@@ -83,16 +83,14 @@ def rows_of(run: Run) -> list[LiveRow]:
         now = int(past[-1])
         count = counts[now][source] if now in _BAD else None
         # The first symptom found at a weight, or at the layer it belongs to.
-        symptoms = (
-            str(finding.get("symptom", "finding"))
-            for finding in run.findings
-            if within(name, [str(a) for a in finding.get("addresses", ())])
-        )
+        addressed = ((f, [*map(str, f.get("addresses", ()))]) for f in run.findings)
+        own = [f for f, addresses in addressed if within(name, addresses)]
+        symptom = str(own[0].get("symptom", "finding")) if own else None
         norm = norms[source]
         if now in _BAD and (norm is None or np.isfinite(norm)):
             # The norm of all elements: one that is not finite decides it.
             norm = float("nan") if now == IS_NAN else float("inf")
-        told = _told(now, int(past.max()), count, next(symptoms, None))
+        told = _told(now, int(past.max()), count, symptom)
         rows.append(LiveRow(name, norm, now, ratios[source], zeros[source], *told))
     return rows
 

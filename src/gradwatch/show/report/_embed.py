@@ -40,12 +40,9 @@ def embedded(runs: Sequence[ReportData]) -> str:
     arrays: Arrays = {}
     facts, spans = [], []
     # Counts of what is not finite cost nothing: they are zero, or there are few.
-    rows = sum(
-        len(data.run.store.names(kind))
-        for data in runs
-        for kind, quantity in _shown(data.run)
-        if quantity.name != "nonfinite"
-    )
+    shown = [(data.run, *each) for data in runs for each in _shown(data.run)]
+    counted = [(run, kind) for run, kind, q in shown if q.name != "nonfinite"]
+    rows = sum(len(run.store.names(kind)) for run, kind in counted)
     count = max(24, _CELLS // max(1, rows))
     for index, data in enumerate(runs):
         run = data.run

@@ -22,7 +22,7 @@ from .._figure import new_figure, note
 from .._fold import fold, middle
 from .._format import printable
 from .._marks import Block, blocks_of, spaced
-from ..charts import NAN, NEGINF, POSINF
+from ..charts import STATES
 from ..palette import Theme
 
 WIDTH = 9.5  # inches
@@ -74,11 +74,8 @@ Shown = Sequence[str] | None
 
 def nonfinite_signs(theme: Theme) -> tuple[tuple[int, str, str, str], ...]:
     """Returns the flag, the marker, the colour and the label of each kind."""
-    return (
-        (NAN, "x", theme.nan, "NaN"),
-        (POSINF, "+", theme.posinf, "+∞"),
-        (NEGINF, "_", theme.neginf, "−∞"),
-    )
+    colours, labels = (theme.nan, theme.posinf, theme.neginf), ("NaN", "+∞", "−∞")
+    return tuple(zip(STATES, "x+_", colours, labels, strict=True))
 
 
 def ramp(theme: Theme) -> Colormap:

@@ -91,11 +91,10 @@ def natural_widths(grid: Grid) -> list[int]:
     The headings of sections stand in the first column, and count there.
     """
     records = [record for _, records in grid.sections for record in records]
-    first, *others = (
-        max([cell_len(heading), *(cell_len(r[i].text) for r in records)])
-        for i, (heading, _) in enumerate(grid.columns)
-    )
-    return [max([first, *(cell_len(heading) for heading, _ in grid.sections)]), *others]
+    heads = [[cell_len(heading)] for heading, _ in grid.columns]
+    heads[0] += [cell_len(heading) for heading, _ in grid.sections]
+    columns = [[cell_len(r[i].text) for r in records] for i in range(len(heads))]
+    return [max(head + cells) for head, cells in zip(heads, columns, strict=True)]
 
 
 def _render(grid: Grid, width: int) -> Iterator[RenderableType]:

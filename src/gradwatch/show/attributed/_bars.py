@@ -64,10 +64,8 @@ def _chart(ax: Axes, bars: list[Bar], theme: Theme) -> None:
     names = [folded[bar.name] + own for bar, own in zip(bars, features, strict=True)]
     ax.set_yticks(range(len(bars)), names, fontsize=8.5, parse_math=False)
     ax.tick_params(length=0)
-    texts = [
-        number(bar.value) if known else str(bar.value).replace("nan", "NaN")
-        for bar, known in zip(bars, finite, strict=True)
-    ]
+    words = (str(value).replace("nan", "NaN") for value in values)
+    texts = np.where(finite, [number(value) for value in values], list(words)).tolist()
     # The number of a bar stands at its far end.
     numbers = ax.bar_label(drawn, texts, padding=4, fontsize=8, parse_math=False)
     parts = zip(bars, drawn, ax.get_yticklabels(), numbers, finite, strict=True)

@@ -75,20 +75,16 @@ def _wide(text: str) -> int:
 def token_panel(panels: list[Panel], theme: Theme) -> Drawing:
     """Returns examples below each other, and one scale for all of them."""
     [panel] = panels
-    texts = [
-        [word for word in laid_out(words) if word.line < LONGEST]
-        for words in panel.labels
-    ]
+    every = [laid_out(words) for words in panel.labels]
+    texts = [[word for word in words if word.line < LONGEST] for words in every]
     notes = []
     for values, text in zip(panel.values, texts, strict=True):
         hidden = left_out(values, {word.index for word in text})
         said = filter(None, (broken(values), silent(values), hidden))
         notes.append("; ".join(said))
     # The line at which each example begins, below its caption; and where all end.
-    heights = [
-        1.4 + _lines(text) + (0.8 if note else 0)
-        for text, note in zip(texts, notes, strict=True)
-    ]
+    both = zip(texts, notes, strict=True)
+    heights = [1.4 + _lines(text) + (0.8 if note else 0) for text, note in both]
     *tops, end = accumulate(heights, initial=1.0)
     limit = limit_of(panel.values)
 

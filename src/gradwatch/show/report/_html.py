@@ -18,9 +18,8 @@ from ._embed import embedded
 
 def html(runs: Sequence[ReportData], title: str) -> str:
     """Returns the page. It loads nothing, and all text in it is escaped."""
-    page, style, script = (
-        f.read_text(encoding="utf-8") for f in (PAGE, REPORT, SCRIPT)
-    )
+    files = (PAGE, REPORT, SCRIPT)
+    page, style, script = (file.read_text(encoding="utf-8") for file in files)
     # The browser itself then refuses any request, and any script but ours.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     named = len(runs) > 1

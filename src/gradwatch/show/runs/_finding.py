@@ -113,12 +113,11 @@ def _when(sheet: Sheet, finding: Finding) -> None:
     theme = sheet.theme
     faint: Style = {"color": theme.muted, "ls": (0, (4, 3)), "lw": 1.1}
     strong: Style = {"color": theme.ink, "ls": "-", "lw": 1.3}
-    marks = (
-        (finding.since if finding.since != finding.step else None, "first seen", faint),
-        (finding.step, "confirmed", strong),
-        (finding.until, "last seen", faint),
-    )
-    for step, words, style in marks:
+    since = finding.since if finding.since != finding.step else None
+    steps = (since, finding.step, finding.until)
+    texts = ("first seen", "confirmed", "last seen")
+    styles = (faint, strong, faint)
+    for step, words, style in zip(steps, texts, styles, strict=True):
         if step is not None:
             sheet.ax.axvline(step, **style, zorder=3)
             label = f"{words} at step {step:,}"

@@ -59,11 +59,11 @@ def worst_index(
     drawn = heat(run, quantity, kind, span, None)
     if name not in drawn.names:
         return None
-    [cell] = drawn.only([drawn.names.index(name)]).flags
-    if not cell.any():
+    row = drawn.names.index(name)
+    flags, values = drawn.flags[row], np.nan_to_num(drawn.values[row], nan=-np.inf)
+    if not flags.any():
         return None
-    values = np.nan_to_num(drawn.values[drawn.names.index(name)], nan=-np.inf)
-    order = np.lexsort((-values, (cell & ~np.uint8(MEASURED)) == 0))
+    order = np.lexsort((-values, (flags & ~np.uint8(MEASURED)) == 0))
     return int(np.searchsorted(run.steps, drawn.first[order[0]]))
 
 

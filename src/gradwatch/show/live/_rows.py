@@ -64,7 +64,7 @@ def rows_of(run: Run) -> list[LiveRow]:
     if not len(run.steps):
         return []
     chunk, at = run.store.at(len(run.steps) - 1)
-    recent = history(run)
+    recent, kind = history(run), _kind(run)
     states = recent.states
 
     def newest(read: Any) -> Any:
@@ -76,8 +76,8 @@ def rows_of(run: Run) -> list[LiveRow]:
     counts = {state: newest(column(name)) for state, (name, _) in _BAD.items()}
     rows: list[LiveRow] = []
     keys = zip(chunk.layout.kinds, chunk.layout.names, strict=True)
-    for source, (kind, name) in enumerate(keys):
-        if kind != _kind(run):
+    for source, (own_kind, name) in enumerate(keys):
+        if own_kind != kind:
             continue
         past = states[recent.names.index(name)]
         now = int(past[-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -43,14 +44,8 @@ def rows_at(run: Run, index: int, kinds: tuple[str, ...]) -> list[Row]:
     layout = chunk.layout
     keys = zip(layout.kinds, layout.names, strict=True)
     index_of = {key: row for row, key in enumerate(keys)}
-    columns: dict[str, list[Any]] = {}
-    for name in _COLUMNS:
-        values = chunk.column(name)[at]
-        unknown = is_blank(values)
-        if name in _COUNTS:
-            unknown |= np.isnan(values)
-            values = np.where(unknown, 0, values).astype(int)
-        columns[name] = np.ma.MaskedArray(values, unknown).tolist()
+    columns = {name: chunk.column(name)[at] for name in _COLUMNS}
+    blanks = {name: is_blank(values) for name, values in columns.items()}
     rows = []
     for kind in kinds:
         names = dict.fromkeys(run.store.names(kind))
@@ -65,7 +60,11 @@ def rows_at(run: Run, index: int, kinds: tuple[str, ...]) -> list[Row]:
                 reason = "no gradient arrived at this step"
                 rows.append(Row.absent(name, kind, shape, "float32", reason))
                 continue
-            numbers = {column: values[row] for column, values in columns.items()}
+            numbers: dict[str, Any] = {}
+            for column, values in columns.items():
+                value, whole = values[row].item(), column in _COUNTS
+                none = blanks[column][row] or (whole and math.isnan(value))
+                numbers[column] = None if none else int(value) if whole else value
             size = layout.sizes[row] or 1
             rows.append(Row(name, kind, shape, "float32", size, **numbers))
     return rows

@@ -22,14 +22,12 @@ from gradwatch.show.charts import (
     NEGINF,
     POSINF,
     QUANTITIES,
-    curves_answer,
     facts_of,
-    heat_answer,
-    snapshot_answer,
 )
 from gradwatch.show.live import follow
 from gradwatch.show.report import report
 from gradwatch.summarise import COLUMNS, blank
+from gradwatch.tensorboard import _plugin
 
 from .wire import unpacked
 
@@ -127,9 +125,9 @@ def test_a_parquet_file_has_the_numbers(run, tmp_path):
 
 def test_the_tab_has_the_numbers(run):
     """Finite ones as float64; flags say what the others are."""
-    _, heat = unpacked(heat_answer(run, "weight", "norm", None, 10))
-    _, snapshot = unpacked(snapshot_answer(run, "weight", 0))
-    _, curves = unpacked(curves_answer(run, None, 10))
+    _, heat = unpacked(_plugin._heat(run, {"quantity": "norm", "buckets": "10"}))
+    _, snapshot = unpacked(_plugin._snapshot(run, {"index": "0"}))
+    _, curves = unpacked(_plugin._curves(run, {"buckets": "10"}))
     norm, total = list(QUANTITIES).index("norm"), CURVES.index("global_norm")
     for row, name in enumerate(NUMBERS):
         for bucket in range(len(NUMBERS)):

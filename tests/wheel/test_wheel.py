@@ -56,7 +56,7 @@ def test_wheel_brings_the_gradients_tab():
     files = {str(file) for file in DIST.files}
     static = {Path(name).name for name in files if "/static/" in name}
     assert {"gradwatch.js", "report.css", "report.html"} <= static
-    assert {"notebook.css", "gradwatch.mplstyle"} <= static
+    assert {"notebook.css", "gradwatch.mplstyle", "palette.toml"} <= static
     assert len([name for name in files if name.endswith(".js")]) == 1
     [point] = DIST.entry_points.select(group="tensorboard_plugins")
     assert point.name == "gradwatch"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
 from typing import Any
 
 import click
@@ -19,9 +20,9 @@ from ._common import (
     say,
 )
 from ._complete import layers
-from ._data import batch_for, data_options, read
+from ._data import data_options, opened
 from ._inspect import save_figure
-from ._model import load, model_options
+from ._model import model_options
 from ._targets import as_target, target_option
 
 METHODS = (
@@ -75,13 +76,10 @@ def _number(word: str) -> int | float | str:
 @file_option("--plot", callback=in_directory, help="Draw it into a .png, .svg or .pdf.")
 @json_option
 @click.pass_context
-def command(  # noqa: PLR0913 - a method's arguments, and where its result goes
+def command(
     ctx: click.Context,
     /,
     *,
-    model: str,
-    data: str,
-    rows: int | None,
     method: str,
     target: str | None,
     output: str | None,
@@ -107,8 +105,7 @@ def command(  # noqa: PLR0913 - a method's arguments, and where its result goes
             "`output:NAME` are others."
         )
     given = {n: value for n in _OPTIONS if (value := how.pop(n)) is not None}
-    arrays = read(data, rows)
-    loaded = load(ctx, model, **how)
+    loaded, (x, _, _) = opened(ctx, **how)
     from .. import attribute
 
     function = getattr(attribute, method)
@@ -119,7 +116,6 @@ def command(  # noqa: PLR0913 - a method's arguments, and where its result goes
             f"`--{name}` must be an option of the method. Received: {method!r}, which "
             f"has {quoted(own) or 'none of these options'}. Leave it out."
         )
-    x, _, _ = batch_for(loaded, data, arrays)
     with one_sentence(ctx, "Running the model"):
         result = function(loaded, x, as_target(target), **given)
     if output is not None:
@@ -134,16 +130,20 @@ def _plain(attribution: Any) -> dict[str, Any]:
     words, numbers = ("method", "target", "layer"), ("score", "baseline_score", "delta")
     return {
         **{name: getattr(attribution, name) for name in words},
-        "settings": {name: _simple(v) for name, v in attribution.settings.items()},
+        "settings": _settings(attribution),
         **{name: _listed(getattr(attribution, name)) for name in numbers},
         "values": {place.name: _listed(place.values) for place in attribution.places},
     }
 
 
-def _simple(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        value = value.item()
-    return value if isinstance(value, bool | int | float | str | None) else str(value)
+def _settings(attribution: Any) -> dict[str, Any]:
+    """Returns the settings as JSON has them; what it does not have becomes words."""
+    plain = bool | int | float | str | None
+    settings = {}
+    for name, value in attribution.settings.items():
+        value = value.item() if isinstance(value, np.generic) else value
+        settings[name] = value if isinstance(value, plain) else str(value)
+    return settings
 
 
 def _listed(array: Any) -> Any:
@@ -154,31 +154,25 @@ def _table(attribution: Any) -> str:
     """Returns a line for each example and tensor: its score, and where it is from."""
     from ..show import number, plain_table
 
+    records, deltas = [], attribution.delta
+    shown = range(min(len(attribution), _SHOWN))
+    for example, place in itertools.product(shown, attribution.places):
+        values = np.asarray(place.values[example], "float64")
+        at = np.unravel_index(int(np.argmax(np.abs(values))), values.shape)
+        numbers = (attribution.score[example], values.sum(), values[at])
+        where = ", ".join(str(int(i)) for i in at) or "—"
+        record = [str(example), place.name, *map(number, numbers), where]
+        record += [] if deltas is None else [number(float(deltas[example]), 2)]
+        records.append(record)
     columns = ["example", "of", "score", "sum", "largest", "at"]
-    columns += ["delta"] if attribution.delta is not None else []
-    records = []
-    for example in range(min(len(attribution), _SHOWN)):
-        for place in attribution.places:
-            values = np.asarray(place.values[example], "float64")
-            at = np.unravel_index(int(np.argmax(np.abs(values))), values.shape)
-            record = [
-                str(example),
-                place.name,
-                *map(number, (attribution.score[example], values.sum(), values[at])),
-                ", ".join(str(int(i)) for i in at) or "—",
-            ]
-            if attribution.delta is not None:
-                record.append(number(float(attribution.delta[example]), 2))
-            records.append(record)
+    columns += [] if deltas is None else ["delta"]
     where = "the inputs" if attribution.layer is None else attribution.layer
     title = f"{attribution.method} of {attribution.target}, attributed to {where}"
     more = len(attribution) - _SHOWN
     footer = [f"and {counted(more, 'more example')}: -o keeps all."] if more > 0 else []
-    words = []
-    for name, value in attribution.settings.items():
-        value = _simple(value)
-        words.append(
-            f"{name} {number(value, 3) if isinstance(value, float) else value}"
-        )
+    words = [
+        f"{name} {number(value, 3) if isinstance(value, float) else value}"
+        for name, value in _settings(attribution).items()
+    ]
     footer += [f"With {', '.join(words)}."] if words else []
     return plain_table(columns, records, title=title, footer=footer)

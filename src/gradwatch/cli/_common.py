@@ -21,17 +21,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class Command(click.Command):
     """A command that takes `--debug` too, which is usually put last."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.params.append(
-            click.Option(
-                ["--debug"],
-                is_flag=True,
-                expose_value=False,
-                callback=_debug,
-                help="Show the traceback of an error.",
-            )
-        )
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Returns the options of the command, and `--debug`."""
+        words = "Show the traceback of an error."
+        style: Any = {"is_flag": True, "expose_value": False, "callback": _debug}
+        *own, usage = super().get_params(ctx)
+        debug = click.Option(["--debug"], help=words, **style)
+        return [*own, debug, usage]
 
 
 def options(*each: Callable[[Any], Any]) -> Callable[[Function], Function]:

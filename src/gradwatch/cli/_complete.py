@@ -16,11 +16,8 @@ _MOST = 500  # directories that are searched, so that the shell answers at once
 _SUFFIX = ".gradwatch"  # of our event files
 
 
-def runs(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
+def runs(_: Any, __: Any, incomplete: str) -> list[CompletionItem]:
     """Offers the directories of runs, and where there are none, directories."""
-    del ctx, param
     items = [CompletionItem(path) for path in _runs(incomplete)]
     return items or [CompletionItem(incomplete, type="dir")]
 
@@ -45,11 +42,8 @@ def _runs(incomplete: str) -> Iterator[str]:
             below.clear()
 
 
-def layers(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
+def layers(ctx: click.Context, _: Any, incomplete: str) -> list[CompletionItem]:
     """Offers the layers of the model, as its file lists them."""
-    del param
     try:
         # The model is still among the arguments while an option waits for its value.
         arguments = map(str, [ctx.params.get("model"), *ctx.args])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 from collections.abc import Mapping
 from typing import Any
@@ -12,9 +11,9 @@ import numpy as np
 
 from .._errors import GradwatchError, counted, quoted
 from ._common import options
+from ._model import load
 
 _LABELS = "y:"
-_RESERVED = ("y", "sample_weight")
 
 
 data_options = options(
@@ -36,71 +35,58 @@ data_options = options(
 )
 
 
-def read(path: str, rows: int | None = None) -> dict[str, np.ndarray]:
-    """Returns the arrays in a file.
+def opened(ctx: click.Context, *, data: str, rows: int | None, **how: Any) -> Any:
+    """Returns the model of `model_options`, and the batch in the structure it takes.
+
+    Returns:
+        The model; and the inputs, the labels, and a weight for each example, `None` for
+        what the file does not hold.
 
     Raises:
-        GradwatchError: If the file cannot be read.
+        GradwatchError: If a file cannot be read, or the batch does not fit the model.
     """
-    arrays = _arrays(path)
+    arrays = _arrays(data)
     lengths = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         each = ", ".join(f"{name!r} has {n:,}" for name, n in lengths.items())
         raise GradwatchError(
             "`--data` must hold as many examples in each array. Received: "
-            f"{path!r}, where {each}. Cut them to one length."
+            f"{data!r}, where {each}. Cut them to one length."
         )
-    return {name: array[:rows] for name, array in arrays.items()}
-
-
-def batch_for(
-    model: Any, path: str, arrays: Mapping[str, np.ndarray]
-) -> tuple[Any, Any, Any]:
-    """Returns the batch in the structure that the model takes.
-
-    Returns:
-        The inputs, the labels, and a weight for each example; None for what the file
-        does not hold.
-
-    Raises:
-        GradwatchError: If it does not fit the model.
-    """
-    own = {name: array for name, array in arrays.items() if name not in _RESERVED}
+    model = load(ctx, **how)
+    own = {name: array[:rows] for name, array in arrays.items()}
+    weight, y = own.pop("sample_weight", None), own.pop("y", None)
     labels = {name: own.pop(name) for name in [*own] if name.startswith(_LABELS)}
     by_output = {name.removeprefix(_LABELS): a for name, a in labels.items()}
-    y = arrays.get("y", by_output or None)
-    return _inputs(path, own, model), y, arrays.get("sample_weight")
+    given: Any = (by_output or None) if y is None else y
+    return model, (_inputs(data, own, model), given, weight)
 
 
 def _arrays(path: str) -> dict[str, np.ndarray]:
-    arrays: dict[str, np.ndarray] = {}
-    rule, what = "be an .npz or .npy file", ""
-    if os.path.isdir(path) or not os.path.exists(path):
-        what = "a directory" if os.path.isdir(path) else "which does not exist"
-    else:
-        try:
-            # Without pickles: a file of data must not run code.
-            loaded = np.load(path, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                return {"x": loaded}
-            with loaded:
-                arrays = {name: loaded[name] for name in loaded.files}
-            # Any other zip file, such as a model, opens as well: it holds bytes.
-            if not all(isinstance(array, np.ndarray) for array in arrays.values()):
-                raise ValueError("not arrays")
-            rule, what = "hold at least one array", "" if arrays else "which is empty"
-        except (ValueError, EOFError, zipfile.BadZipFile) as error:
-            objects = "Object arrays" in str(error)
-            what = (
-                "which holds Python objects" if objects else "which NumPy cannot read"
-            )
-            rule = "hold plain arrays of numbers"
-    if what:
-        raise GradwatchError(
-            f"`--data` must {rule}. Received: {path!r}, {what}. Make it with "
-            "`numpy.savez('batch.npz', x=x, y=y)`."
-        )
-    return arrays
+    rule, what = "hold at least one array", "which is empty"
+    try:
+        # Without pickles: a file of data must not run code.
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return {"x": loaded}
+        with loaded:
+            arrays = {name: loaded[name] for name in loaded.files}
+        # Any other zip file, such as a model, opens as well: it holds bytes.
+        if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+            raise ValueError("not arrays")
+        if arrays:
+            return arrays
+    except (FileNotFoundError, IsADirectoryError) as error:
+        rule, what = "be an .npz or .npy file", "which does not exist"
+        what = "a directory" if isinstance(error, IsADirectoryError) else what
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        objects = "Object arrays" in str(error)
+        what = "which holds Python objects" if objects else "which NumPy cannot read"
+        rule = "hold plain arrays of numbers"
+    raise GradwatchError(
+        f"`--data` must {rule}. Received: {path!r}, {what}. Make it with "
+        "`numpy.savez('batch.npz', x=x, y=y)`."
+    )
 
 
 def _inputs(path: str, own: Mapping[str, np.ndarray], model: Any) -> Any:
@@ -126,12 +112,9 @@ def _inputs(path: str, own: Mapping[str, np.ndarray], model: Any) -> Any:
         )
     for name, (_, *inner) in takes.items():
         array, shown = own[name], "x" if alone else name
-        empty, pairs = (
-            array.shape[:1] == (0,),
-            zip(inner, array.shape[1:], strict=False),
-        )
-        fits = array.ndim == 1 + len(inner) and not empty
-        if fits and all(want in (None, size) for want, size in pairs):
+        empty, sizes = array.shape[:1] == (0,), array.shape[1:]
+        fits = len(array.shape) == 1 + len(inner) and not empty
+        if fits and all(n in (None, m) for n, m in zip(inner, sizes, strict=True)):
             continue
         wanted = ", ".join(["batch", *("any" if n is None else str(n) for n in inner)])
         out = "Reshape or resize it as for `model.predict`."
@@ -139,7 +122,7 @@ def _inputs(path: str, own: Mapping[str, np.ndarray], model: Any) -> Any:
             out = f"The batch axis is missing: save `{shown}[None]`."
         elif empty:
             out = "Save at least one example."
-        elif array.size and [*array.shape[1:], 1] == inner:
+        elif array.size and [*sizes, 1] == inner:
             out = f"The last axis is missing: save `{shown}[..., None]`."
         raise GradwatchError(
             f"`--data` must fit the model, which takes ({wanted}). Received: {shown!r} "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 from click.shell_completion import CompletionItem
 
@@ -9,17 +11,11 @@ from .._errors import counted
 from ._common import Command, json_option, run_argument, say
 
 
-def _symptoms(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
+def _symptoms(_: Any, __: Any, incomplete: str) -> list[CompletionItem]:
     from ..diagnose import SYMPTOMS
 
-    del ctx, param
-    return [
-        CompletionItem(name, help=text)
-        for name, text in SYMPTOMS.items()
-        if name.startswith(incomplete)
-    ]
+    names = [name for name in SYMPTOMS if name.startswith(incomplete)]
+    return [CompletionItem(name, help=SYMPTOMS[name]) for name in names]
 
 
 @click.command("diagnose", cls=Command)

@@ -15,8 +15,8 @@ from ._common import (
     one_sentence,
     say,
 )
-from ._data import batch_for, data_options, read
-from ._model import load, model_options
+from ._data import data_options, opened
+from ._model import model_options
 from ._targets import as_target, as_wrt, target_option, wrt_option
 
 
@@ -38,13 +38,10 @@ from ._targets import as_target, as_wrt, target_option, wrt_option
 )
 @json_option
 @click.pass_context
-def command(  # noqa: PLR0913 - what is asked of one batch of one model
+def command(
     ctx: click.Context,
     /,
     *,
-    model: str,
-    data: str,
-    rows: int | None,
     target: str | None,
     wrt: tuple[str, ...],
     training: bool | None,
@@ -62,30 +59,22 @@ def command(  # noqa: PLR0913 - what is asked of one batch of one model
           --wrt 'activations:conv*' --wrt inputs
       gradwatch inspect model.keras --data batch.npz --json
     """  # noqa: D301 - click reads the backspace
-    arrays = read(data, rows)
-    loaded = load(ctx, model, **how)
+    loaded, (x, y, sample_weight) = opened(ctx, **how)
     from ..inspect import gradients
     from ..targets import has_loss, needs_labels
 
-    x, y, sample_weight = batch_for(loaded, data, arrays)
     differentiated = as_target(target, sample_weight)
     if y is None and has_loss(loaded) and needs_labels(loaded, differentiated):
         raise GradwatchError(
             "`--data` must hold the labels `y`, as the target is the loss. Received: "
-            f"{data!r}, without. Add them with `numpy.savez('batch.npz', x=x, y=y)`, "
-            "or give another target, such as `--target class:3`."
+            f"{how['data']!r}, without. Add them with `numpy.savez('batch.npz', x=x, "
+            "y=y)`, or give another target, such as `--target class:3`."
         )
-    selected = as_wrt(wrt)
+    # A file of x and y is for every target, also for one without labels.
+    labels = y if target in (None, "loss") else None
+    asked = {"target": differentiated, "wrt": as_wrt(wrt), "training": training}
     with one_sentence(ctx, "Running the model"):
-        result = gradients(
-            loaded,
-            x,
-            # A file of x and y is for every target, also for one without labels.
-            y if target in (None, "loss") else None,
-            target=differentiated,
-            wrt=selected,
-            training=training,
-        )
+        result = gradients(loaded, x, labels, **asked)
     if plot is not None:
         save_figure(ctx, result, plot)
     say(result, result.to_dict() if as_json else None)

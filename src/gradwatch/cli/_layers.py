@@ -15,7 +15,7 @@ from ._model import load, model_options
 @model_options
 @json_option
 @click.pass_context
-def command(ctx: click.Context, /, *, model: str, as_json: bool, **how: Any) -> None:
+def command(ctx: click.Context, /, *, as_json: bool, **how: Any) -> None:
     """List the layers of a model by their addresses.
 
     These are the names that --wrt and --layer take, and that runs and findings have.
@@ -26,7 +26,7 @@ def command(ctx: click.Context, /, *, model: str, as_json: bool, **how: Any) -> 
       gradwatch layers model.keras --json
       gradwatch layers model.keras --import my_layers
     """  # noqa: D301 - click reads the backspace
-    loaded = load(ctx, model, **how)
+    loaded = load(ctx, **how)
     from ..inspect import layers
 
     listed = layers(loaded)

@@ -33,14 +33,12 @@ the completion of a shell do not wait for a framework.
 class Commands(click.Group):
     """Finds commands in their files; turns errors into one sentence and status 2."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, _: click.Context) -> list[str]:
         """Returns the names, in the order of the help."""
-        del ctx
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
         """Loads a command."""
-        del ctx
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"._{cmd_name}", __package__)

@@ -50,8 +50,8 @@ model_options = options(
 
 def load(
     ctx: click.Context,
-    path: str,
     *,
+    model: str,
     backend: str | None,
     unsafe_load: bool,
     modules: tuple[str, ...],
@@ -62,7 +62,7 @@ def load(
         GradwatchError: If there is none, or it cannot be loaded; it names the flag that
             would help.
     """
-    _require_file(path)
+    _require_file(model)
     keras = import_keras(backend)
     here = os.getcwd()
     if modules and here not in sys.path:
@@ -73,20 +73,20 @@ def load(
     # The optimizer's state is of no use here, and often not in the file.
     warnings.filterwarnings("ignore", "Skipping variable loading for optimizer")
     try:
-        with one_sentence(ctx, f"Loading {path!r}"):
-            return keras.models.load_model(path, safe_mode=not unsafe_load)
+        with one_sentence(ctx, f"Loading {model!r}"):
+            return keras.models.load_model(model, safe_mode=not unsafe_load)
     except GradwatchError as error:
         why = str(error)
-    own = [] if modules else _own_classes(path)
+    own = [] if modules else _own_classes(model)
     if any(word in why for word in _SAFE) and not unsafe_load:
         why = (
-            f"`MODEL` must load in Keras's safe mode. Received: {path!r}, which holds "
+            f"`MODEL` must load in Keras's safe mode. Received: {model!r}, which holds "
             "code of its own, such as a Lambda layer. If you trust the file, "
             "`--unsafe-load` allows it to run that code."
         )
     elif own:
         why = (
-            f"`MODEL` must be of classes that are known. Received: {path!r}, with "
+            f"`MODEL` must be of classes that are known. Received: {model!r}, with "
             f"{quoted(own)}, and it did not load. Name the Python module that "
             f"registers {'them' if len(own) > 1 else 'it'} with `--import`."
         )

@@ -64,7 +64,7 @@ def run_demo(out: Path, console: Console, *, quick: bool = False) -> None:
     report = write_report([faulty, repaired], out / "report.html")
     pictures = out / "pictures"
     try:
-        _draw(faulty, repaired, findings, pictures)
+        _draw([faulty, repaired], findings, pictures)
         attribution.plot().savefig(pictures / "explained.png")
     except ImportError as error:  # matplotlib is an extra
         console.print(Text(str(error)))
@@ -105,15 +105,13 @@ def _head(console: Console, text: str) -> None:
     console.rule(f"[bold]{text}", align="left", style="dim")
 
 
-def _draw(
-    faulty: Run, repaired: Run, findings: tuple[Finding, ...], pictures: Path
-) -> None:
+def _draw(runs: list[Run], findings: tuple[Finding, ...], pictures: Path) -> None:
     """Draws both runs, and the first finding."""
-    for name, run in zip(NAMES, (faulty, repaired), strict=True):
+    for name, run in zip(NAMES, runs, strict=True):
         run.plot("norm").savefig(pictures / f"norm-{name}.png")
         run.plot_flow().savefig(pictures / f"flow-{name}.png")
-    histogram = repaired.plot_histogram("dense_1/kernel")
+    histogram = runs[1].plot_histogram("dense_1/kernel")
     histogram.savefig(pictures / "histogram-repaired.png")
     for finding in findings[:1]:
-        figure = finding.plot(faulty)
+        figure = finding.plot(runs[0])
         figure.savefig(pictures / f"finding-{finding.symptom}.png")

@@ -94,13 +94,11 @@ def grid_of_rows(
         if row.missing is not None:
             names = reasons.setdefault(form.printable(row.missing), [])
             names.append(form.printable(row.name))
-    return Grid(
-        form.printable(title),
-        [(h, "left" if h in ("name", "shape") else "right") for h in headings],
-        sections,
-        list(reasons.items()),
-        [form.printable(line) for line in footer],
-    )
+    columns: Columns = [
+        (h, "left" if h in ("name", "shape") else "right") for h in headings
+    ]
+    lines, notes = list(map(form.printable, footer)), list(reasons.items())
+    return Grid(form.printable(title), columns, sections, notes, lines)
 
 
 def by_kind(rows: Iterable[Row]) -> dict[str, list[Row]]:

@@ -29,6 +29,7 @@ from .static import FIGURE
 
 PERCENT = FuncFormatter(lambda share, _: f"{share:.0%}")
 Style = dict[str, Any]
+Point = tuple[float, float]
 
 
 class ShownFigure(Figure):
@@ -46,9 +47,7 @@ class ShownFigure(Figure):
 
 
 @contextmanager
-def new_figure(
-    width: float, height: float, theme: palette.Theme = palette.THEMES["light"]
-) -> Iterator[Figure]:
+def new_figure(width: float, height: float, theme: palette.Theme) -> Iterator[Figure]:
     """Yields a figure to draw on in our style, independent of the style set outside."""
     inks = ("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor")
     colours = {
@@ -153,9 +152,9 @@ def inches(ax: Axes) -> tuple[float, float]:
 def note(
     ax: Axes,
     text: str,
-    at: tuple[float, float],
-    shift: tuple[float, float],
-    units: str | tuple[str, str] = "axes fraction",
+    at: Point,
+    shift: Point,
+    units: Any = "axes fraction",
     **style: Any,
 ) -> None:
     """Writes a text at a point of the axes, shifted by points; never read as TeX."""

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from itertools import product
 from typing import Literal
 
 from matplotlib import rcParams
-from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from gradwatch.summarise import Row
-
-from . import palette
-from ._figure import Style, marker, new_figure, points
+from ._figure import Style, marker, points
 from ._flow_axis import FlowAxis
-from ._marks import Mark, marks_of
+from ._marks import Mark
 
 # The marker, the index of the hue and the label of each group of gradients.
 _GROUPS = {
@@ -31,64 +24,33 @@ _SIZES = {"D": 4.3, "^": 6.0}  # markers that would look larger or smaller than 
 _TRENDS = ("weight", "activation")  # groups whose markers a thin line connects
 
 
-def draw_flow(
-    rows: Sequence[Row], title: str, ax: Axes | None, theme: palette.Theme
-) -> Figure:
-    """Returns the figure of `plot_flow`, which has checked the rows."""
-    marks, kinds = marks_of(rows)
-    if ax is None:
-        with new_figure(*FlowAxis.size(marks, kinds), theme) as figure:
-            handles = _draw(FlowAxis(figure.add_subplot(), marks, kinds, theme), title)
-            columns = min(len(handles), 7)
-            figure.legend(handles=handles, loc="outside lower center", ncols=columns)
-        return figure
-    owner = ax.get_figure(root=True)
-    if owner is None:
-        raise ValueError(
-            "`ax` must belong to a figure. Received: axes that were removed from "
-            "theirs. Pass axes of a figure, or none."
-        )
-    axis = FlowAxis(ax, marks, kinds, theme)
-    ax.legend(handles=_draw(axis, title), fontsize="small")
-    return owner
-
-
-def _draw(axis: FlowAxis, title: str) -> list[Line2D]:
+def draw_flow(axis: FlowAxis, title: str) -> list[Line2D]:
     """Draws everything but the legend, whose entries it returns."""
-    marks = axis.marks
-    for kind, group in product(axis.kinds, _TRENDS):
-        # A gradient without a value breaks the line.
-        own = [m for m in marks if m.group == group and m.position in kind]
-        line = axis.xy([m.position for m in own], [m.typical for m in own])
-        if not all(math.isnan(mark.typical) for mark in own):
-            style: Style = {"color": _group(axis, group)[1], "alpha": 0.35}
-            axis.ax.plot(*line, **style, linewidth=1.2, zorder=2)
     groups: dict[str, list[Mark]] = {}
-    for mark in marks:
-        if mark.state == "value":
-            groups.setdefault(mark.group, []).append(mark)
-    handles = [_draw_group(axis, group, members) for group, members in groups.items()]
-    handles += _draw_edges(axis, marks)
+    for mark in axis.marks:
+        groups.setdefault(mark.group, []).append(mark)
+    handles = [
+        _draw_group(axis, group, marks)
+        for group, marks in groups.items()
+        if any(mark.state == "value" for mark in marks)
+    ]
+    handles += _draw_edges(axis, axis.marks)
     axis.finish(title)
     return handles
 
 
-def _group(axis: FlowAxis, group: str) -> tuple[str, str, str]:
-    sign, hue, label = _GROUPS.get(group, ("P", 4, group))
-    return sign, axis.theme.hues[hue], label
-
-
 def _draw_group(axis: FlowAxis, group: str, marks: Sequence[Mark]) -> Line2D:
-    sign, colour, label = _group(axis, group)
+    """Draws the gradients of a group, which are all of one kind."""
+    sign, hue, label = _GROUPS.get(group, ("P", 4, group))
+    colour, positions = axis.theme.hues[hue], [mark.position for mark in marks]
+    at = axis.xy(positions, [mark.typical for mark in marks])
+    if group in _TRENDS:  # a gradient without a value breaks the line
+        axis.ax.plot(*at, color=colour, alpha=0.35, linewidth=1.2, zorder=2)
     drawn = [m for m in marks if m.largest > 0]
     ends = [axis.xy((m.position, m.position), (m.typical, m.largest)) for m in drawn]
-    reach = LineCollection(
-        [list(zip(*xy, strict=True)) for xy in ends],
-        colors=colour,
-        linewidths=1 + 1.5 * axis.dots,
-        alpha=0.4,
-        zorder=3,
-    )
+    lines = [list(zip(*xy, strict=True)) for xy in ends]
+    style: Style = {"linewidths": 1 + 1.5 * axis.dots, "alpha": 0.4, "zorder": 3}
+    reach = LineCollection(lines, colors=colour, **style)
     axis.ax.add_collection(reach, autolim=False)
     size = _SIZES.get(sign, 5) * max(0.7, axis.dots)
     paper = axis.ax.get_facecolor()

@@ -69,9 +69,8 @@ class FlowAxis:
         In it, values are shares of that axis: 0 is the lowest end and 1 the highest,
         each a little inside, by the same distance on paper at any size.
         """
-        blend = blended_transform_factory(
-            *self.xy(self.ax.transData, self.ax.transAxes)
-        )
+        transforms = self.xy(self.ax.transData, self.ax.transAxes)
+        blend = blended_transform_factory(*transforms)
         shift = self.xy(0.0, INSIDE if end == 0 else -INSIDE)
         return offset_copy(blend, self.ax.get_figure(root=True), *shift)
 
@@ -106,20 +105,16 @@ class FlowAxis:
         self._show_float16()
         before, end, shift = (0.9, 0, (4, -3)) if self.named else (0, 1, (-3, -10))
         units = self.xy("data", "axes fraction")
-        for kind in (
-            self.kinds if len(self.kinds) > 1 else ()
-        ):  # each headed by its name
+        # Each kind is headed by its name.
+        for kind in self.kinds if len(self.kinds) > 1 else ():
             at = self.xy(kind.first - before, end)
             note(ax, kind.label, at, shift, units, fontweight="bold")
 
     def _name_each(self) -> None:
         names = fold((mark.name for mark in self.marks), 46)
-        self.ax.set_yticks(
-            [mark.position for mark in self.marks],
-            [names[mark.name] for mark in self.marks],
-            parse_math=False,
-            fontsize=8.5 if self.dots == 1 else 7,
-        )
+        positions = [mark.position for mark in self.marks]
+        texts, size = [names[m.name] for m in self.marks], 8.5 if self.dots == 1 else 7
+        self.ax.set_yticks(positions, texts, parse_math=False, fontsize=size)
         for mark, label in zip(self.marks, self.ax.get_yticklabels(), strict=True):
             if mark.alarm:
                 label.set_color(self.theme.nan)
@@ -130,7 +125,8 @@ class FlowAxis:
         """Names blocks of layers, the largest first, as far as there is room."""
         labels: list[Block] = []
         for kind in self.kinds:
-            inside = [(m.position, m.name) for m in self.marks if m.position in kind]
+            own = [m for m in self.marks if kind.first <= m.position <= kind.last]
+            inside = [(m.position, m.name) for m in own]
             blocks = blocks_of(inside)
             for block in blocks[1::2]:
                 ends = block.first - 0.5, block.last + 0.5
@@ -139,13 +135,9 @@ class FlowAxis:
         shown = spaced(labels, (self._last + 2) / self._labels)
         start, names = without_common_start([label.label for label in shown])
         folded = fold(names, 26)
-        self.ax.set_xticks(
-            [(label.first + label.last) / 2 for label in shown],
-            [folded[name] for name in names],
-            rotation=90,
-            parse_math=False,
-            fontsize=8,
-        )
+        middles = [(label.first + label.last) / 2 for label in shown]
+        style: Style = {"rotation": 90, "parse_math": False, "fontsize": 8}
+        self.ax.set_xticks(middles, [folded[name] for name in names], **style)
         if start:
             self.ax.set_xlabel(f"{start}…, by {DEPTH}", parse_math=False)
 

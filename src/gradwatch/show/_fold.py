@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -38,17 +39,10 @@ def fold(names: Iterable[str], width: int) -> dict[str, str]:
     taken = set(shown.values())
     all_long = "\n".join(long)
     for name in long:
-        alone = (
-            trial[name]
-            for trial, count in zip(cuts, counts, strict=True)
-            if count[trial[name]] == 1 and trial[name] not in taken
-        )
-        in_parts = (
-            text
-            for text in _in_parts(name, width)
-            if text not in taken and len(_fitting(text, all_long)) == 1
-        )
-        shown[name] = next(alone, None) or next(in_parts, name)
+        alone = (t[name] for t, n in zip(cuts, counts, strict=True) if n[t[name]] == 1)
+        parts = (t for t in _in_parts(name, width) if len(_fitting(t, all_long)) == 1)
+        free = (text for text in itertools.chain(alone, parts) if text not in taken)
+        shown[name] = next(free, name)
         taken.add(shown[name])
     return {name: shown[name] for name in names}
 

@@ -51,9 +51,8 @@ def _lines(grid: Grid) -> Iterator[str]:
     width = f'colspan="{len(grid.columns)}"'
     for heading, records in grid.sections:
         yield "<tbody>"
-        yield (
-            f'<tr><th scope="rowgroup" class="left" {width}>{escape(heading)}</th></tr>'
-        )
+        head = f'<th scope="rowgroup" class="left" {width}>{escape(heading)}</th>'
+        yield f"<tr>{head}</tr>"
         for record in records:
             cells = map(_cell, record, (side for _, side in grid.columns))
             yield f"<tr>{''.join(cells)}</tr>"

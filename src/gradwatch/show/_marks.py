@@ -53,9 +53,6 @@ class Block:
     first: float
     last: float
 
-    def __contains__(self, position: float) -> bool:
-        return self.first <= position <= self.last
-
 
 def marks_of(rows: Sequence[Row]) -> tuple[list[Mark], list[Block]]:
     """Returns the marks in depth order, kind after kind, and where each kind lies."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gradwatch.summarise import Row
 
 from .._errors import GradwatchError
+from ._marks import marks_of
 from .palette import THEMES, Theme, ThemeName
 
 if TYPE_CHECKING:
@@ -98,5 +99,23 @@ def plot_flow(
         )
     colours = theme_named(theme)
     with needs_matplotlib():
+        from ._figure import new_figure
         from ._flow import draw_flow
-    return draw_flow(rows, title, ax, colours)
+        from ._flow_axis import FlowAxis
+    marks, kinds = marks_of(rows)
+    if ax is None:
+        with new_figure(*FlowAxis.size(marks, kinds), colours) as figure:
+            axis = FlowAxis(figure.add_subplot(), marks, kinds, colours)
+            handles = draw_flow(axis, title)
+            columns = min(len(handles), 7)
+            figure.legend(handles=handles, loc="outside lower center", ncols=columns)
+        return figure
+    owner = ax.get_figure(root=True)
+    if owner is None:
+        raise ValueError(
+            "`ax` must belong to a figure. Received: axes that were removed from "
+            "theirs. Pass axes of a figure, or none."
+        )
+    axis = FlowAxis(ax, marks, kinds, colours)
+    ax.legend(handles=draw_flow(axis, title), fontsize="small")
+    return owner

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rich import box
 from rich.cells import cell_len
@@ -44,9 +45,7 @@ class FittedTable:
 
     fit: Callable[[int], Grid]
 
-    def __rich_console__(
-        self, console: Console, options: ConsoleOptions
-    ) -> RenderResult:
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         """Yields the table, then its notes and footer."""
         yield from _render(self.fit(options.max_width), options.max_width)
 
@@ -92,11 +91,10 @@ def natural_widths(grid: Grid) -> list[int]:
     The headings of sections stand in the first column, and count there.
     """
     records = [record for _, records in grid.sections for record in records]
-    first, *others = (
-        max([cell_len(heading), *(cell_len(r[i].text) for r in records)])
-        for i, (heading, _) in enumerate(grid.columns)
-    )
-    return [max([first, *(cell_len(heading) for heading, _ in grid.sections)]), *others]
+    heads = [[cell_len(heading)] for heading, _ in grid.columns]
+    heads[0] += [cell_len(heading) for heading, _ in grid.sections]
+    columns = [[cell_len(r[i].text) for r in records] for i in range(len(heads))]
+    return [max(head + cells) for head, cells in zip(heads, columns, strict=True)]
 
 
 def _render(grid: Grid, width: int) -> Iterator[RenderableType]:
@@ -140,8 +138,5 @@ def _table(grid: Grid, width: int) -> Table:
 
 def bare_table(rules: box.Box) -> Table:
     """Returns an empty table without a frame, its columns `GAP` cells apart."""
-    style = TONES["heading"]
-    padding = (0, GAP - 1, 0, 0)
-    return Table(
-        box=rules, show_edge=False, pad_edge=False, padding=padding, header_style=style
-    )
+    padding: Any = {"padding": (0, GAP - 1, 0, 0), "pad_edge": False}
+    return Table(box=rules, show_edge=False, header_style=TONES["heading"], **padding)

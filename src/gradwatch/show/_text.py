@@ -6,7 +6,7 @@ import io
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from rich.console import Console, RenderableType
 
@@ -18,6 +18,8 @@ from ._rich import FittedTable, table_rich
 
 DEFAULT_WIDTH = 100
 NARROWEST = 40  # in less a number would be cut in two; a terminal wraps the line
+# What rich must not find out about the terminal.
+_FORCED = ("force_terminal", "force_jupyter", "legacy_windows", "emoji", "highlight")
 # For terminals that cannot show them. One cell for one, where there is a like one.
 _ASCII = str.maketrans({"…": "~", "—": "-", "─": "-", "×": "x", "∞": "inf"})
 
@@ -109,12 +111,8 @@ def plain_table(
         numeric = any(words) and all(map(_is_number, words))
         grid_columns.append((form.printable(name), "right" if numeric else "left"))
     cells = [[Cell(form.printable(word)) for word in record] for record in records]
-    grid = Grid(
-        form.printable(title),
-        grid_columns,
-        [("", cells)] if cells else [],
-        footer=[form.printable(line) for line in footer],
-    )
+    sections, lines = [("", cells)] if cells else [], list(map(form.printable, footer))
+    grid = Grid(form.printable(title), grid_columns, sections, footer=lines)
     return printed(FittedTable(lambda _: grid), width)
 
 
@@ -134,16 +132,8 @@ def printed(renderable: RenderableType, width: int | None = None) -> str:
     shown = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns
     if width is None:
         width = shown if terminal else DEFAULT_WIDTH
-    console = Console(
-        file=io.StringIO(),
-        width=max(NARROWEST, width),
-        color_system=None,
-        force_terminal=False,
-        force_jupyter=False,
-        legacy_windows=False,
-        emoji=False,
-        highlight=False,
-    )
+    options: Any = {"color_system": None, **dict.fromkeys(_FORCED, False)}
+    console = Console(file=io.StringIO(), width=max(NARROWEST, width), **options)
     with console.capture() as capture:
         console.print(renderable)
     lines = capture.get().split("\n")

@@ -11,12 +11,15 @@ here by `make frontend`.
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .static import PALETTE
 
 BLUE = "#0072B2"
 ORANGE = "#E69F00"
@@ -37,7 +40,7 @@ ThemeName = Literal["light", "dark"]
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """The colours of figures and pages; the defaults are for a light background.
+    """The colours of figures and pages.
 
     Attributes:
         paper: The background of figures and cards.
@@ -64,26 +67,26 @@ class Theme:
         page: Further colours of the tab and the report, by name.
     """
 
-    paper: str = "#FFFFFF"
-    ink: str = INK
-    muted: str = MUTED
-    alarm: str = ALARM
-    warn: str = "#8A5A00"
-    good: str = "#00694D"
-    hues: tuple[str, ...] = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION)
-    ramp: tuple[str, ...] = ("#F2F6E4", "#A9DCC6", "#43AAC6", "#0072B2", "#0A2A5C")
-    fork: tuple[str, ...] = ("#084A80", "#5AA6D6", "#F4F4F2", "#F0A43C", "#9A4A00")
-    nan: str = ALARM
-    posinf: str = ORANGE
-    neginf: str = PURPLE
-    zero: str = "#D5CFC8"
-    unmeasured: str = "#80889030"
-    sick: str = VERMILION
-    positive: str = VERMILION
-    negative: str = BLUE
-    rising: tuple[str, str, str] = ("#F7D08A", "#DD6B0C", "#8A2A00")
-    washed: tuple[float, float] = (0.66, 1.0)
-    page: Mapping[str, str] = field(kw_only=True)
+    paper: str
+    ink: str
+    muted: str
+    alarm: str
+    warn: str
+    good: str
+    hues: tuple[str, ...]
+    ramp: tuple[str, ...]
+    fork: tuple[str, ...]
+    nan: str
+    posinf: str
+    neginf: str
+    zero: str
+    unmeasured: str
+    sick: str
+    positive: str
+    negative: str
+    rising: tuple[str, str, str]
+    washed: tuple[float, float]
+    page: Mapping[str, str]
 
     @property
     def css(self) -> str:
@@ -100,45 +103,15 @@ class Theme:
         return " ".join(f"--{name}: {value};" for name, value in variables.items())
 
 
-# name: on a light page, on a dark page
-_PAGES = {
-    "page": ("#F4F5F7", "#101317"),
-    "line": ("#DFE3E8", "#2C323A"),
-    "soft": ("#EEF1F4", "#21262D"),
-    "accent-ink": ("#FFFFFF", "#08151E"),
-    "alarm-soft": ("#FDECED", "#3A1D20"),
-    "good-soft": ("#E3F4EE", "#12332A"),
-    "tip": (INK, "#E6EAEE"),
-    "tip-ink": ("#F2F4F6", "#14181D"),
-    "grid": ("#80889038", "#80889045"),
-    "band": ("#80889014", BAND),
-    "hatch": ("#80889055", "#80889066"),
-    "shadow": ("0 1px 2px #1F232812", "none"),
-}
+def _theme(values: dict[str, Any]) -> Theme:
+    """Returns a theme of `static/palette.toml`."""
+    each = values.items()
+    fields: Any = {k: tuple(v) if isinstance(v, list) else v for k, v in each}
+    return Theme(**fields)
 
-THEMES: dict[str, Theme] = {
-    "light": Theme(page={name: light for name, (light, _) in _PAGES.items()}),
-    "dark": Theme(
-        paper="#181B20",
-        ink="#E6EAEE",
-        muted="#9AA4AF",
-        alarm="#FF7B72",
-        warn="#F2B84B",
-        good="#4FD1A5",
-        # The darkest hue of the light page is near this page.
-        hues=(SKY, ORANGE, "#2BC48F", PURPLE, "#4C9BE0", "#FF9B57"),
-        ramp=("#12243F", "#0072B2", "#43AAC6", "#A9DCC6", "#FBFBE3"),
-        fork=("#8FD0F5", "#1F78B4", "#22262B", "#C77B12", "#FFC872"),
-        nan="#FF4B4B",
-        zero="#4C4741",
-        sick="#FF9B57",
-        positive=ORANGE,
-        negative=SKY,
-        rising=("#7A3A08", "#E88A1A", "#FFE3A0"),
-        washed=(0.06, 0.36),
-        page={name: dark for name, (_, dark) in _PAGES.items()},
-    ),
-}
+
+_FILE = tomllib.loads(PALETTE.read_text(encoding="utf-8"))
+THEMES = {name: _theme(values) for name, values in _FILE.items()}
 
 Tone = Literal["plain", "dim", "warn", "alarm", "heading"]
 

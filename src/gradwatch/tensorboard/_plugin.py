@@ -10,19 +10,23 @@ from typing import Any
 
 from tensorboard.backend import http_util
 from tensorboard.plugins import base_plugin
-from werkzeug import wrappers
 from werkzeug.exceptions import BadRequest, NotFound
+from werkzeug.wrappers import Request
 
 from tensorboard import plugin_util
 
 from ..run import KINDS, Run
 from ..show.charts import (
+    CURVES,
+    OCTAVES,
     QUANTITIES,
-    curves_answer,
+    Quantity,
+    curves,
     facts_of,
-    heat_answer,
-    histograms_answer,
-    snapshot_answer,
+    heat,
+    histograms,
+    packed,
+    snapshot,
     vocabulary,
     worst_index,
 )
@@ -30,6 +34,7 @@ from ..show.static import SCRIPT
 from ._runs import PLUGIN, Picture, Runs, ServedRun
 
 _MOST = 4096  # buckets
+_CELLS = 300_000  # in a heat map: more than a screen shows, and a moment to send
 
 Args = Mapping[str, str]
 """The arguments of a request."""
@@ -49,7 +54,7 @@ class GradientsPlugin(base_plugin.TBPlugin):
 
     def get_plugin_apps(self) -> dict[str, Any]:
         """Returns the routes."""
-        answers: dict[str, Callable[[wrappers.Request], tuple[Any, str]]] = {
+        answers: dict[str, Callable[[Request], tuple[Any, str]]] = {
             "/index.js": lambda _: (SCRIPT.read_bytes(), "text/javascript"),
             "/runs": self._list,
             "/run": self._facts,
@@ -72,28 +77,25 @@ class GradientsPlugin(base_plugin.TBPlugin):
 
     # routes ---------------------------------------------------------------------------
 
-    def _list(self, request: wrappers.Request) -> tuple[Any, str]:
+    def _list(self, request: Request) -> tuple[Any, str]:
         names, begin = self._runs.names(*_asker(request))
         listed = {"runs": names, "begin": begin, "quantities": vocabulary()}
         return json.dumps(listed), "application/json"
 
-    def _facts(self, request: wrappers.Request) -> tuple[Any, str]:
+    def _facts(self, request: Request) -> tuple[Any, str]:
         served = self._served(request, refresh=True)
         with served.lock:
-            run = served.run
-            facts = facts_of(request.args["run"], run, read=run.share)
+            facts = facts_of(request.args["run"], served.run)
         return json.dumps(facts), "application/json"
 
-    def _picture(
-        self, picture: Picture, request: wrappers.Request
-    ) -> tuple[bytes, str]:
+    def _picture(self, picture: Picture, request: Request) -> tuple[bytes, str]:
         """Returns the numbers of a picture, which are kept while nothing changes."""
         served, asked = self._served(request), tuple(sorted(request.args.items()))
         with served.lock:
             content = served.answer(served.run.version, picture, asked)
         return content, "application/octet-stream"
 
-    def _served(self, request: wrappers.Request, *, refresh: bool = False) -> ServedRun:
+    def _served(self, request: Request, *, refresh: bool = False) -> ServedRun:
         served = self._runs.get(*_asker(request), request.args.get("run", ""))
         if served is None:
             raise NotFound("`run` must be a run that TensorBoard serves.")
@@ -101,9 +103,9 @@ class GradientsPlugin(base_plugin.TBPlugin):
         return served
 
 
-def _app(answer: Callable[[wrappers.Request], tuple[Any, str]]) -> Any:
-    @wrappers.Request.application
-    def app(request: wrappers.Request) -> Any:
+def _app(answer: Callable[[Request], tuple[Any, str]]) -> Any:
+    @Request.application
+    def app(request: Request) -> Any:
         if request.method not in ("GET", "HEAD"):
             return http_util.Respond(request, "Only GET.", "text/plain", 405)
         try:
@@ -122,35 +124,41 @@ def _app(answer: Callable[[wrappers.Request], tuple[Any, str]]) -> Any:
 
 def _heat(run: Run, args: Args) -> bytes:
     kind = _one_of(args, "kind", KINDS)
-    quantity = _one_of(args, "quantity", tuple(QUANTITIES))
-    count = _integer(args, "buckets", 1, _MOST)
-    return heat_answer(run, kind, quantity, _span(args), count)
+    most = max(32, _CELLS // max(1, len(run.store.names(kind))))
+    count = min(most, _integer(args, "buckets", 1, _MOST))
+    drawn = heat(run, _quantity(args), kind, _span(args), count)
+    facts = {"low": drawn.low, "high": drawn.high, "version": run.store.version}
+    return packed(facts, drawn.arrays)
 
 
 def _curves(run: Run, args: Args) -> bytes:
-    count = _integer(args, "buckets", 1, _MOST)
-    return curves_answer(run, _span(args), count)
+    drawn, more = curves(run, _span(args), _integer(args, "buckets", 1, _MOST))
+    facts = {"curves": CURVES, "version": run.store.version}
+    return packed(facts, drawn.arrays | more)
 
 
 def _snapshot(run: Run, args: Args) -> bytes:
     kind = _one_of(args, "kind", KINDS)
     if not len(run.steps):
         raise NotFound("Nothing is recorded yet.")
-    return snapshot_answer(run, kind, _index(args, run, kind))
+    index = _index(args, run, kind)
+    step = int(run.steps[index])
+    facts = {"index": index, "step": step, "quantities": list(QUANTITIES)}
+    return packed(facts, snapshot(run, index, kind))
 
 
 def _histograms(run: Run, args: Args) -> bytes:
     name = args.get("name", "")
     if name not in run.names:
         raise NotFound("`name` must be a weight of the run.")
-    count = _integer(args, "count", 1, 512)
-    return histograms_answer(run, name, _span(args), count)
+    steps, counts = histograms(run, name, _span(args), _integer(args, "count", 1, 512))
+    return packed({"name": name, **OCTAVES}, {"steps": steps, "counts": counts})
 
 
 # what a request says ------------------------------------------------------------------
 
 
-def _asker(request: wrappers.Request) -> tuple[Any, str]:
+def _asker(request: Request) -> tuple[Any, str]:
     environ = request.environ
     return plugin_util.context(environ), plugin_util.experiment_id(environ)
 
@@ -160,6 +168,10 @@ def _one_of(args: Args, name: str, known: tuple[str, ...]) -> str:
     if value not in known:
         raise BadRequest(f"`{name}` must be one of {', '.join(known)}.")
     return value
+
+
+def _quantity(args: Args) -> Quantity:
+    return QUANTITIES[_one_of(args, "quantity", tuple(QUANTITIES))]
 
 
 def _integer(args: Args, name: str, least: int, most: int) -> int:
@@ -176,8 +188,7 @@ def _index(args: Args, run: Run, kind: str) -> int:
         return _integer(args, "index", 0, len(run.steps) - 1)
     span = _span(args)
     if span is not None and "line" in args:
-        quantity = QUANTITIES[_one_of(args, "quantity", tuple(QUANTITIES))]
-        worst = worst_index(run, (kind, args["line"]), quantity, span)
+        worst = worst_index(run, (kind, args["line"]), _quantity(args), span)
         if worst is not None:
             return worst
     step = _integer(args, "step", -(2**53), 2**53)

@@ -50,9 +50,8 @@ class ServedRun:
         # The number of a version is part of the key: nothing that is kept is outdated.
         self.answer = lru_cache(_ANSWERS)(self._answer)
 
-    def _answer(self, version: int, picture: Picture, asked: Asked) -> bytes:
+    def _answer(self, _: int, picture: Picture, asked: Asked) -> bytes:
         """Returns the numbers of a picture of this version of the run."""
-        del version
         return picture(self.run, dict(asked))
 
     def refresh(self, *, always: bool) -> None:

@@ -14,20 +14,18 @@ from gradwatch import GradwatchError
 from gradwatch.diagnose import Finding
 from gradwatch.run import Layout, Reader, Record, Run, RunError, RunWriter
 from gradwatch.show._format import number, percent
+from gradwatch.show.charts import (
+    IS_NAN,
+    IS_NEGINF,
+    IS_POSINF,
+    NUMBER,
+    UNMEASURED,
+    ZERO,
+)
 from gradwatch.show.live import follow
 from gradwatch.show.live._draw import Picture
 from gradwatch.show.live._rows import KEPT, history
-from gradwatch.show.live._spark import (
-    ABSENT,
-    BARS,
-    FINITE,
-    NAN,
-    NEGINF,
-    POSINF,
-    ZERO,
-    gathered,
-    spark,
-)
+from gradwatch.show.live._spark import BARS, gathered, spark
 from gradwatch.summarise import COLUMNS, blank
 
 AT = {name: place for place, name in enumerate(COLUMNS)}
@@ -179,9 +177,9 @@ def slow_gathered(norms, kinds, cells, before):
         for line in range(norms.shape[1]):
             own = [kinds[at, line] for at in records]
             logs = [np.log10(norms[at, line]) for at in records]
-            logs = [log for log, k in zip(logs, own, strict=True) if k == FINITE]
+            logs = [log for log, k in zip(logs, own, strict=True) if k == NUMBER]
             levels[-1].append(sum(logs) / len(logs) if logs else 0.0)
-            order = (NAN, POSINF, NEGINF, FINITE, ZERO, ABSENT)
+            order = (IS_NAN, IS_POSINF, IS_NEGINF, NUMBER, ZERO, UNMEASURED)
             worst[-1].append(next(kind for kind in order if kind in own))
     return levels, worst
 
@@ -193,7 +191,7 @@ def test_a_stretch_is_the_mean_of_logs_and_the_worst(count, cells, before):
     random = np.random.default_rng(count + before)
     norms = 10 ** random.normal(size=(count, 3))
     kinds = random.choice(
-        [ABSENT, ZERO, FINITE, FINITE, NEGINF, POSINF, NAN], (count, 3)
+        [UNMEASURED, ZERO, NUMBER, NUMBER, IS_NEGINF, IS_POSINF, IS_NAN], (count, 3)
     )
     found, marks = gathered(norms, kinds, cells, before)
     levels, worst = slow_gathered(norms, kinds, cells, before)
@@ -204,12 +202,12 @@ def test_a_stretch_is_the_mean_of_logs_and_the_worst(count, cells, before):
 
 def test_bars_are_on_a_log_scale_of_at_least_a_decade():
     """A factor of ten from step to step is a straight ramp; noise is nearly flat."""
-    ramp = spark([-7.0 + step for step in range(8)], [FINITE] * 8)
+    ramp = spark([-7.0 + step for step in range(8)], [NUMBER] * 8)
     assert ramp.plain == BARS
-    noise = spark([0.0, 0.05, 0.0, -0.05], [FINITE] * 4)
+    noise = spark([0.0, 0.05, 0.0, -0.05], [NUMBER] * 4)
     heights = [BARS.index(bar) for bar in noise.plain]
     assert max(heights) - min(heights) <= 1
-    odd = spark([0.0] * 5, [NAN, POSINF, NEGINF, ZERO, ABSENT])
+    odd = spark([0.0] * 5, [IS_NAN, IS_POSINF, IS_NEGINF, ZERO, UNMEASURED])
     assert odd.plain == "N∞−_ "
     assert len({str(span.style) for span in odd.spans[:3]}) == 3
 
@@ -222,7 +220,7 @@ def test_only_the_newest_records_are_kept(tmp_path):
         store.append(Record(step, layout, rows_at(0, 1), None, {}))
     assert KEPT <= len(store) < 2 * KEPT
     assert live.num_records == 3 * KEPT + 100
-    assert len(history(live, "weight")[0]) == KEPT
+    assert len(history(live).first) == KEPT
     store.restart(KEPT)
     assert (len(store), live.num_records) == (0, KEPT)
     store.append(Record(KEPT, layout, rows_at(0, 1), None, {}))

@@ -14,6 +14,7 @@ from PIL import Image
 from gradwatch import AddressError, GradwatchError
 from gradwatch.run import Layout, open_run
 from gradwatch.show import palette
+from gradwatch.show.charts import IS_NAN, IS_POSINF, UNMEASURED, ZERO
 from gradwatch.show.runs import _heat
 from gradwatch.summarise import BUCKETS
 
@@ -76,18 +77,18 @@ def test_a_heat_map_shows_the_worst_of_each_bucket(run, monkeypatch, count):
         for column in range(count):
             state = states[line, column]
             if bad[column]:
-                assert state == _heat.IS_NAN
+                assert state == IS_NAN
             elif state is np.ma.masked:
                 assert float(values[line, column]) == pytest.approx(worst[column])
-    assert (states == _heat.IS_NAN).sum() == 1
-    assert (states == _heat.IS_POSINF).sum() == 1
+    assert (states == IS_NAN).sum() == 1
+    assert (states == IS_POSINF).sum() == 1
 
 
 def test_zero_and_not_measured_are_not_small_numbers(run):
     """Each has a colour of its own, and the legend says which."""
     values, states = images(run.plot("norm"))
     zero, unmeasured = states[2, 7], states[5, 20]
-    assert (zero, unmeasured) == (_heat.ZERO, _heat.UNMEASURED)
+    assert (zero, unmeasured) == (ZERO, UNMEASURED)
     assert values.mask[2, 7]
     assert values.mask[5, 20]
     [legend] = run.plot("norm").legends

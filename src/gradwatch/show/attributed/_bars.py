@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 
 from .. import palette
-from .._figure import note
 from .._fold import fold
 from ..palette import Theme
 from ._panel import Panel, number, silent
@@ -66,20 +64,13 @@ def _chart(ax: Axes, bars: list[Bar], theme: Theme) -> None:
     names = [folded[bar.name] + own for bar, own in zip(bars, features, strict=True)]
     ax.set_yticks(range(len(bars)), names, fontsize=8.5, parse_math=False)
     ax.tick_params(length=0)
-    parts = zip(bars, drawn, lengths, ax.get_yticklabels(), strict=True)
-    for row, (bar, patch, length, label) in enumerate(parts):
+    words = (str(value).replace("nan", "NaN") for value in values)
+    texts = np.where(finite, [number(value) for value in values], list(words)).tolist()
+    # The number of a bar stands at its far end.
+    numbers = ax.bar_label(drawn, texts, padding=4, fontsize=8, parse_math=False)
+    parts = zip(bars, drawn, ax.get_yticklabels(), numbers, finite, strict=True)
+    for bar, patch, label, text, known in parts:
         patch.set_alpha(0.45 if bar.rest else 1.0)
+        text.set_color(theme.muted if known else theme.alarm)
         if bar.rest:
             label.set_color(theme.muted)
-        # The number of a bar stands at its far end.
-        number_at, side = ((-4, 0), "right") if length < 0 else ((4, 0), "left")
-        text = str(bar.value).replace("nan", "NaN")
-        style: dict[str, Any] = {
-            "ha": side,
-            "va": "center",
-            "fontsize": 8,
-            "color": theme.alarm,
-        }
-        if finite[row]:
-            text, style["color"] = number(bar.value), theme.muted
-        note(ax, text, (length, row), number_at, "data", **style)

@@ -76,10 +76,7 @@ def _picture(pixels: np.ndarray, text: str) -> str:
     tall, wide = pixels.shape[:2]
     # Small pictures are shown large, in whole pixels; large ones as they are.
     width = max(1, round(_SIDE * wide / max(tall, wide)))
-    return (
-        f'<img src="{data_url(pixels)}" alt="{escape(text)}" width="{width}" '
-        'style="image-rendering:pixelated">'
-    )
+    return f'<img src="{data_url(pixels)}" alt="{escape(text)}" width="{width}">'
 
 
 def _ends(limit: float, panel: Panel) -> str:
@@ -126,13 +123,13 @@ def _bars(panel: Panel) -> Iterator[str]:
 
 
 def _bar(bar: Bar, reach: float) -> str:
-    words, tone = f"<strong>{bar.value}</strong>", "alarm"
-    sides = {"neg": "", "pos": ""}
+    words, tone, span = f"<strong>{bar.value}</strong>", "alarm", ""
+    side = "neg" if bar.value < 0 else "pos"
     if np.isfinite(bar.value):
         words, tone = number(bar.value), "dim" if bar.rest else "plain"
-        side = "neg" if bar.value < 0 else "pos"
         width = 7 * abs(bar.value) / reach
-        sides[side] = f'<span class="{side}" style="width:{width:.2f}em"></span>'
+        span = f'<span class="{side}" style="width:{width:.2f}em"></span>'
+    sides = {"neg": "", "pos": "", side: span}
     return (
         f'<tr><td class="left {tone}">{escape(bar.name)}</td>'
         f'<td class="right dim">{escape(bar.feature)}</td>'

@@ -39,10 +39,8 @@ def _example(panel: Panel, row: int, caption: str) -> Iterator[str]:
     total = values.sum(axis=1)
     limit = limit_of(values if strips else total)
     text = f"The attribution of {caption} by {panel.heading}, over time"
-    yield (
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT + _STRIP * strips}" width="{_WIDTH}" '
-        f'role="img" aria-label="{escape(text)}">'
-    )
+    box = f'viewBox="0 0 {_WIDTH} {_HEIGHT + _STRIP * strips}" width="{_WIDTH}"'
+    yield f'<svg {box} role="img" aria-label="{escape(text)}">'
     yield _ground(total[None], limit, panel, 0, _HEIGHT)
     yield from _polylines(panel.lines(row)[0])
     if strips:
@@ -58,11 +56,8 @@ def _ground(values: np.ndarray, limit: float, panel: Panel, y: int, tall: int) -
     colours = heat(values, limit, signed=panel.signed, theme=THEMES["light"])
     # See-through, so that it suits any page and any ink.
     colours[..., 3] = np.where(np.isfinite(values), 0.75 * colours[..., 3], 1.0)
-    return (
-        f'<image href="{data_url(colours)}" x="0" y="{y}" width="{_WIDTH}" '
-        f'height="{tall}" preserveAspectRatio="none" '
-        'style="image-rendering:pixelated"/>'
-    )
+    box = f'x="0" y="{y}" width="{_WIDTH}" height="{tall}" preserveAspectRatio="none"'
+    return f'<image href="{data_url(colours)}" {box}/>'
 
 
 def _polylines(data: np.ndarray) -> Iterator[str]:
@@ -73,7 +68,5 @@ def _polylines(data: np.ndarray) -> Iterator[str]:
     ys = 6 + (_HEIGHT - 12) * (high - data) / room
     for line, dash in zip(ys.T, _DASHES, strict=False):
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(xs, line, strict=True))
-        yield (
-            f'<polyline points="{points}" fill="none" stroke="currentColor" '
-            f'stroke-width="1.3" stroke-dasharray="{dash}"/>'
-        )
+        style = f'fill="none" stroke="currentColor" stroke-dasharray="{dash}"'
+        yield f'<polyline points="{points}" stroke-width="1.3" {style}/>'

@@ -61,11 +61,8 @@ def image_panel(panels: list[Panel], theme: Theme) -> Drawing:
                     ax.set_xlabel(trouble, fontsize=7.5, color=theme.alarm)
 
     longest = max(len(line) for panel in panels for line in panel.captions)
-    width = max(
-        0.4 + wide * (columns + 1) + BAR * columns,
-        0.6 + wide + CHARACTER * min(longest, 60),
-        4.6,
-    )
+    pictures_wide = 0.4 + wide * (columns + 1) + BAR * columns
+    width = max(pictures_wide, 0.6 + wide + CHARACTER * min(longest, 60), 4.6)
     return width, (tall + 0.42) * len(pictures) + 0.15, draw
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
@@ -33,9 +35,8 @@ def line_panel(panels: list[Panel], theme: Theme) -> Drawing:
 def _example(part: SubFigure, panel: Panel, row: int, theme: Theme) -> None:
     strips, values = panel.strips, panel.values[row]
     ratios = [1.1, 0.2 * strips] if strips else [1]
-    axes = part.subplots(
-        len(ratios), 1, sharex=True, squeeze=False, height_ratios=ratios
-    )[:, 0]
+    style: Any = {"sharex": True, "squeeze": False, "height_ratios": ratios}
+    axes = part.subplots(len(ratios), 1, **style)[:, 0]
     total = values.sum(axis=-1)
     limit = limit_of(values if strips else total)
 

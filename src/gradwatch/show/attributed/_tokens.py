@@ -23,6 +23,13 @@ WIDTH = 8.0
 COLUMNS = 78
 """Characters of a line; the type is set so that they fill the figure."""
 LINE = 0.27  # inches from one line to the next
+_BOX: Any = {
+    "boxstyle": "round,pad=0,rounding_size=0.4",
+    "mutation_aspect": 0.35,  # a character is so much narrower than a line
+    "linewidth": 0,
+}
+_FONT: Any = {"family": "monospace", "fontsize": 10.4, "parse_math": False}
+_CENTRED: Any = {"ha": "center", "va": "center_baseline", **_FONT}
 LONGEST = 40
 """Maximum number of lines of an example, so that a figure can be opened."""
 
@@ -68,20 +75,16 @@ def _wide(text: str) -> int:
 def token_panel(panels: list[Panel], theme: Theme) -> Drawing:
     """Returns examples below each other, and one scale for all of them."""
     [panel] = panels
-    texts = [
-        [word for word in laid_out(words) if word.line < LONGEST]
-        for words in panel.labels
-    ]
+    every = [laid_out(words) for words in panel.labels]
+    texts = [[word for word in words if word.line < LONGEST] for words in every]
     notes = []
     for values, text in zip(panel.values, texts, strict=True):
         hidden = left_out(values, {word.index for word in text})
         said = filter(None, (broken(values), silent(values), hidden))
         notes.append("; ".join(said))
     # The line at which each example begins, below its caption; and where all end.
-    heights = [
-        1.4 + _lines(text) + (0.8 if note else 0)
-        for text, note in zip(texts, notes, strict=True)
-    ]
+    both = zip(texts, notes, strict=True)
+    heights = [1.4 + _lines(text) + (0.8 if note else 0) for text, note in both]
     *tops, end = accumulate(heights, initial=1.0)
     limit = limit_of(panel.values)
 
@@ -112,23 +115,10 @@ def _write(ax: Axes, words: Sequence[Word], top: float, grounds: np.ndarray) -> 
     """Writes the words of an example on their grounds, from a line on."""
     for word in words:
         ground, line = grounds[word.index], top + word.line
-        box = FancyBboxPatch(
-            *((word.column - 0.42, line - 0.4), word.width + 0.84, 0.8),
-            boxstyle="round,pad=0,rounding_size=0.4",
-            mutation_aspect=0.35,  # a character is so much narrower than a line
-            facecolor=ground,
-            linewidth=0,
-        )
-        ax.add_patch(box)
-        ax.text(
-            *(word.column + word.width / 2, line, word.text),
-            ha="center",
-            va="center_baseline",
-            family="monospace",
-            fontsize=10.4,
-            color=_ink_on(ground),
-            parse_math=False,
-        )
+        corner, size = (word.column - 0.42, line - 0.4), (word.width + 0.84, 0.8)
+        ax.add_patch(FancyBboxPatch(corner, *size, facecolor=ground, **_BOX))
+        middle = word.column + word.width / 2
+        ax.text(middle, line, word.text, color=_ink_on(ground), **_CENTRED)
 
 
 def _lines(words: Sequence[Word]) -> int:

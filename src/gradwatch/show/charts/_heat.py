@@ -18,6 +18,15 @@ NAN, POSINF, NEGINF, MEASURED = 1, 2, 4, 8
 NONFINITE = {"nan": NAN, "posinf": POSINF, "neginf": NEGINF}
 """The columns that count elements which are not finite, and their flags."""
 
+UNMEASURED, ZERO, NUMBER, IS_NEGINF, IS_POSINF, IS_NAN = range(6)
+"""The states of a cell; the larger, the worse, except for zeros.
+
+A gradient with one NaN has no other norm than NaN.
+"""
+
+STATES = {NAN: IS_NAN, POSINF: IS_POSINF, NEGINF: IS_NEGINF}
+"""The state that a flag stands for, the worst first."""
+
 CURVES = (
     *("global_norm", "applied_norm", "update_ratio"),
     *("loss", "learning_rate", "loss_scale"),
@@ -63,6 +72,13 @@ class Heat:
         )
 
     @property
+    def states(self) -> NDArray[np.int_]:
+        """The state of each cell: `UNMEASURED`, `ZERO`, `NUMBER`, …."""
+        tests = [(self.flags & flag) != 0 for flag in STATES]
+        tests += [(self.flags & MEASURED) == 0, self.values == 0]
+        return np.select(tests, [*STATES.values(), UNMEASURED, ZERO], NUMBER)
+
+    @property
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays by name, as a page receives them."""
         names = ("first", "last", "values", "flags")
@@ -70,7 +86,13 @@ class Heat:
 
 
 def heat(
-    run: Run, quantity: Quantity, kind: str, span: Span = None, count: int = 512
+    run: Run,
+    quantity: Quantity,
+    kind: str,
+    span: Span = None,
+    count: int | None = 512,
+    *,
+    elements: bool = True,
 ) -> Heat:
     """Returns the worst of each row and bucket: NaN, infinity, the largest number.
 
@@ -82,7 +104,9 @@ def heat(
         kind: The rows: one of `KINDS`.
         span: First and last step; all of them if left out.
         count: Maximum number of buckets. Where that is enough, each holds one recorded
-            step, if these are evenly spaced.
+            step, if these are evenly spaced. `None` for one of each recorded step.
+        elements: False to flag only what the quantity itself is, and not the elements
+            of the tensor.
     """
     store = run.store
     drawn, bucket_of = _unfilled(run, store.names(kind), span, count)
@@ -93,7 +117,7 @@ def heat(
         of, starts = np.unique(of, return_index=True)
         to, source = store.rows_of(chunk.layout, kind)
         largest, marks = worst(*quantity.of(chunk, rows), starts)
-        for name, flag in NONFINITE.items() if not chunk.finite else ():
+        for name, flag in NONFINITE.items() if elements and not chunk.finite else ():
             some = chunk.column(name)[rows] > 0  # not measured is not more than 0
             marks |= np.logical_or.reduceat(some, starts, axis=0) * np.uint8(flag)
         # Without `to`, the rows of the picture are those of the chunk.
@@ -105,7 +129,7 @@ def heat(
 
 
 def curves(
-    run: Run, span: Span = None, count: int = 1024
+    run: Run, span: Span = None, count: int | None = 1024
 ) -> tuple[Heat, dict[str, NDArray[Any]]]:
     """Returns the totals over buckets of steps, and further arrays of each bucket.
 
@@ -116,7 +140,7 @@ def curves(
     Args:
         run: The run.
         span: First and last step; all of them if left out.
-        count: Maximum number of buckets.
+        count: Maximum number of buckets; `None` for one of each recorded step.
     """
     drawn, bucket_of = _unfilled(run, CURVES, span, count)
     totals, least = run.totals, np.full_like(drawn.values, np.nan)
@@ -144,17 +168,18 @@ def curves(
 
 
 def _unfilled(
-    run: Run, names: tuple[str, ...], span: Span, most: int
+    run: Run, names: tuple[str, ...], span: Span, most: int | None
 ) -> tuple[Heat, NDArray[np.intp]]:
     """Returns buckets of equal length without numbers, and that of each recorded step.
 
     There is one for each step if that fits. Where steps are unevenly spaced most of
-    these would be empty: then there are as many buckets as steps.
+    these would be empty: then there are as many buckets as steps. Without a maximum,
+    each recorded step has a bucket to itself, and these are of unequal length.
     """
     low, high = span or (run.store.first, run.store.last)
     steps = run.steps[(run.steps >= low) & (run.steps <= high)]
-    end, count = high + 1, max(1, min(most, len(steps)))
-    if len(steps) > 1:
+    end, count = high + 1, max(1, min(most or len(steps), len(steps)))
+    if most is not None and len(steps) > 1:
         closest = int(np.diff(steps).min())
         each = math.ceil((end - low) / closest)
         if each <= min(most, 2 * len(steps)):
@@ -162,6 +187,7 @@ def _unfilled(
             end, count = low + each * closest, each
     # Multiplied first: 58 / 200 * 100 is below 29, and would be a bucket too early.
     of = np.clip(((steps - low) * count / (end - low)).astype(np.intp), 0, count - 1)
+    of = np.arange(len(steps)) if most is None else of
     first, last = np.full((2, count), -1, np.int64)
     first[of[::-1]], last[of] = steps[::-1], steps
     # Laid out step by step, as the chunks are from which they are filled.

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...run import Chunk, Run
-from ...summarise import BUCKETS
-from ._heat import NONFINITE, Span, worst
+from ...run import Run
+from ...summarise import BUCKETS, HIGHEST, LOWEST
+from ._heat import MEASURED, NONFINITE, Span, heat
 from ._quantities import QUANTITIES, Quantity
+
+OCTAVES = {"lowest": LOWEST, "highest": HIGHEST, "buckets": BUCKETS}
+"""The powers of two between which histograms count, and the number of buckets."""
 
 
 def snapshot(run: Run, index: int, kind: str) -> dict[str, NDArray[Any]]:
@@ -26,22 +28,17 @@ def snapshot(run: Run, index: int, kind: str) -> dict[str, NDArray[Any]]:
         index: The index of the step among the recorded ones.
         kind: The rows: one of `KINDS`.
     """
-    store = run.store
-    chunk, at = store.at(index)
-    to, source = store.rows_of(chunk.layout, kind)
-    count = len(store.names(kind))
-    if to is None or source is None:
-        to = source = np.arange(count)
-    values = np.full((len(QUANTITIES), count), np.nan, np.float64)
-    flags = np.zeros((len(QUANTITIES), count), np.uint8)
-    alone = np.zeros(1, np.intp)
-    for row, quantity in enumerate(QUANTITIES.values()):
-        numbers, marks = worst(*quantity.of(chunk, slice(at, at + 1)), alone)
-        values[row, to], flags[row, to] = numbers[0, source], marks[0, source]
-    counts = np.zeros((len(NONFINITE), count), np.float64)
-    for row, name in enumerate(NONFINITE):
-        counts[row, to] = np.nan_to_num(chunk.column(name)[at, source])
-    return {"values": values, "flags": flags, "counts": counts}
+    span = (run.steps[index],) * 2
+    counted = [Quantity(name, name, "") for name in NONFINITE]
+    cells, counts = (
+        [heat(run, each, kind, span, 1, elements=False) for each in quantities]
+        for quantities in (QUANTITIES.values(), counted)
+    )
+    return {
+        "values": np.column_stack([each.values for each in cells]).T,
+        "flags": np.column_stack([each.flags for each in cells]).T,
+        "counts": np.nan_to_num(np.column_stack([each.values for each in counts])).T,
+    }
 
 
 def worst_index(
@@ -50,7 +47,7 @@ def worst_index(
     """Returns the index of the recorded step that a cell of a heat map shows.
 
     The first with an element that is not finite, if there is one; else the one with the
-    largest number.
+    largest number. `None` if nothing was measured there.
 
     Args:
         run: The run.
@@ -58,20 +55,16 @@ def worst_index(
         quantity: The quantity that the heat map shows.
         span: The first and the last step of the cell.
     """
-    steps, ranks = [], []
-    for chunk, rows, row in _chunks_with(run, key, span):
-        numbers, measured = quantity.of(chunk, rows)
-        values = numbers[:, row]
-        known = np.full(len(values), True) if measured is None else measured[:, row]
-        bad = known & ~np.isfinite(values)
-        for name in NONFINITE:
-            bad |= chunk.column(name)[rows, row] > 0
-        values = np.where(known & np.isfinite(values), values, -np.inf)
-        steps += chunk.steps[rows].tolist()
-        ranks += list(zip(bad.tolist(), values.tolist(), strict=True))
-    if not ranks:
+    kind, name = key
+    drawn = heat(run, quantity, kind, span, None)
+    if name not in drawn.names:
         return None
-    return int(np.searchsorted(run.steps, steps[ranks.index(max(ranks))]))
+    row = drawn.names.index(name)
+    flags, values = drawn.flags[row], np.nan_to_num(drawn.values[row], nan=-np.inf)
+    if not flags.any():
+        return None
+    order = np.lexsort((-values, (flags & ~np.uint8(MEASURED)) == 0))
+    return int(np.searchsorted(run.steps, drawn.first[order[0]]))
 
 
 def histograms(
@@ -82,22 +75,15 @@ def histograms(
     Of more than `count`, evenly spaced ones, including the first and the last.
     """
     every = []
-    for chunk, rows, row in _chunks_with(run, ("weight", name), span):
-        recorded = zip(chunk.steps[rows], chunk.counts[rows], strict=True)
-        every += [(step, each, row) for step, each in recorded if each is not None]
+    for chunk, rows in run.store.between(*(span or (run.store.first, run.store.last))):
+        keys = list(zip(chunk.layout.kinds, chunk.layout.names, strict=True))
+        if ("weight", name) in keys:
+            row = keys.index(("weight", name))
+            recorded = zip(chunk.steps[rows], chunk.counts[rows], strict=True)
+            every += [(step, each, row) for step, each in recorded if each is not None]
     if len(every) > count:
         chosen = np.linspace(0, len(every) - 1, count).round().astype(int)
         every = [every[index] for index in chosen]
     steps = np.array([step for step, _, _ in every], np.int64)
     read = [counts.read()[row] for _, counts, row in every]
     return steps, np.array(read, np.int64).reshape(-1, BUCKETS)
-
-
-def _chunks_with(
-    run: Run, key: tuple[str, str], span: Span
-) -> Iterator[tuple[Chunk, slice, int]]:
-    """Yields chunks with steps in a span that have a row, these steps, and the row."""
-    for chunk, rows in run.store.between(*(span or (run.store.first, run.store.last))):
-        keys = list(zip(chunk.layout.kinds, chunk.layout.names, strict=True))
-        if key in keys:
-            yield chunk, rows, keys.index(key)

@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+Arrays = Mapping[str, NDArray[Any]]
 _LIMITS = np.finfo(np.float32)
 _TYPES = {"float32": "f4", "float64": "f8", "uint8": "u1", "int32": "i4"}
 
 
 def packed(
-    facts: Mapping[str, Any],
-    arrays: Mapping[str, NDArray[Any]],
-    *,
-    few_digits: bool = False,
+    facts: Mapping[str, Any], arrays: Arrays, *, few_digits: bool = False
 ) -> bytes:
     r"""Returns facts and arrays as bytes.
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from .._figure import PERCENT, Style, bare, new_figure
@@ -111,8 +110,29 @@ def plot_randomisation(
     width = max(3.4, 0.42 * len(layers) + 1.6)
     with new_figure(min(width * len(measures), 16), 4.0, colours) as figure:
         all_axes = figure.subplots(1, len(measures), sharey=True, squeeze=False)[0]
+        positions = np.arange(len(layers) + 1)
         for ax, measure in zip(all_axes, measures, strict=True):
-            _draw_measure(ax, measure, lines, layers, order, colours)
+            drawn = [(n, m, own.get(measure)) for n, (m, own) in enumerate(lines)]
+            for number, method, values in drawn:
+                if values is None:
+                    continue
+                # A constant explanation has no rank correlation, hence NaN.
+                whole: Any = np.ma.masked_invalid([np.ones(values.shape[1]), *values])
+                style = _style(number, colours)
+                if order == "independent":
+                    style["linestyle"] = "none"
+                elif values.shape[1] > 1:
+                    faint = {"color": style["color"], "alpha": 0.1, "linewidth": 0}
+                    ends = whole.min(axis=1), whole.max(axis=1)
+                    low, high = (end.filled(np.nan) for end in ends)
+                    ax.fill_between(positions, low, high, **faint)
+                style |= {"label": method, "linewidth": 2, "markersize": 5}
+                ax.plot(positions, whole.mean(axis=1).filled(np.nan), **style)
+            ax.axhline(0, color=colours.muted, linewidth=0.8, alpha=0.6)
+            ax.set_xticks(positions, ["trained", *layers], rotation=45, ha="right")
+            ax.set_ylim(-1.06, 1.06)
+            ax.set_title(_MEASURES[measure], loc="left", fontsize=9)
+            bare(ax, grid="both")
         entries = all_axes[0].get_legend_handles_labels()
         where: Style = {"loc": "outside lower center", "ncols": 4}
         figure.legend(*entries, **where, handletextpad=0.6)
@@ -120,37 +140,6 @@ def plot_randomisation(
         title = f"{target}: likeness to the trained explanation, layers random {how}"
         figure.suptitle(title, x=0.01, ha="left", fontsize=10)
     return figure
-
-
-def _draw_measure(
-    ax: Axes,
-    measure: str,
-    lines: Lines,
-    layers: Sequence[str],
-    order: str,
-    theme: Theme,
-) -> None:
-    positions = np.arange(len(layers) + 1)
-    for number, (method, measured) in enumerate(lines):
-        values = measured.get(measure)
-        if values is None:
-            continue
-        # A constant explanation has no rank correlation, hence NaN.
-        whole: Any = np.ma.masked_invalid([np.ones(values.shape[1]), *values])
-        low, high = whole.min(axis=1).filled(np.nan), whole.max(axis=1).filled(np.nan)
-        mean = whole.mean(axis=1).filled(np.nan)
-        style = _style(number, theme)
-        if order == "independent":
-            style["linestyle"] = "none"
-        elif values.shape[1] > 1:
-            faint = {"color": style["color"], "alpha": 0.1, "linewidth": 0}
-            ax.fill_between(positions, low, high, **faint)
-        ax.plot(positions, mean, **style, label=method, linewidth=2, markersize=5)
-    ax.axhline(0, color=theme.muted, linewidth=0.8, alpha=0.6)
-    ax.set_xticks(positions, ["trained", *layers], rotation=45, ha="right")
-    ax.set_ylim(-1.06, 1.06)
-    ax.set_title(_MEASURES[measure], loc="left", fontsize=9)
-    bare(ax, grid="both")
 
 
 def _style(number: int, theme: Theme) -> dict[str, Any]:

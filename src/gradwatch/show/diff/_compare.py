@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from rich.console import Group
@@ -13,8 +13,6 @@ from ...diagnose import Finding, find
 from ...run import Run, Series
 from .._text import printed
 from ._print import parts
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,23 +111,21 @@ def compare(a: Run, b: Run) -> Difference:
         a: A run.
         b: Another.
     """
-    mine, yours = _names(a), _names(b)
+    mine, yours = (
+        {n: n for n in (*run.names, *run.activations) if n in run} for run in (a, b)
+    )
     layers = [_layer(a[name], b[name]) for name in mine if name in yours]
     one, two = _trained(a), _trained(b)
-    facts = {key: (one.get(key), two.get(key)) for key in one | two}
-    return Difference(
+    pairs = {key: (one.get(key), two.get(key)) for key in one | two}
+    facts = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+    runs, common = (
         (str(a.directory), str(b.directory)),
-        {key: pair for key, pair in facts.items() if pair[0] != pair[1]},
-        len(np.intersect1d(a.steps, b.steps)),
-        tuple(sorted(layers, key=_nearness)),
-        _apart(mine, yours),
-        _apart(_by_symptom(a), _by_symptom(b)),
+        np.intersect1d(a.steps, b.steps),
     )
-
-
-def _names(run: Run) -> dict[str, str]:
-    names = (*run.names, *(name for name in run.activations if name in run))
-    return dict(zip(names, names, strict=True))
+    layers.sort(key=_nearness)
+    findings = _apart(_by_symptom(a), _by_symptom(b))
+    only = _apart(mine, yours)
+    return Difference(runs, facts, len(common), tuple(layers), only, findings)
 
 
 def _trained(run: Run) -> dict[str, Any]:
@@ -155,16 +151,11 @@ def _layer(a: Series, b: Series) -> LayerDifference:
     with np.errstate(all="ignore"):
         ratios = known_two / known_one
     ratios[(known_one == 0) & (known_two == 0)] = 1.0
-    return LayerDifference(
-        a.name,
-        int(both.sum()),
-        _median(known_one),
-        _median(known_two),
-        _median(ratios),
-        int(apart[0]) if len(apart) else None,
-        int(bad_one.sum()),
-        int(bad_two.sum()),
-    )
+    norm_a, norm_b, ratio = map(_median, (known_one, known_two, ratios))
+    first = int(apart[0]) if len(apart) else None
+    bad = int(bad_one.sum()), int(bad_two.sum())
+    steps = int(both.sum())
+    return LayerDifference(a.name, steps, norm_a, norm_b, ratio, first, *bad)
 
 
 def _bad(series: Series) -> Any:
@@ -187,14 +178,10 @@ def _nearness(layer: LayerDifference) -> float:
     return -abs(float(np.log10(layer.ratio)))
 
 
-def _apart(
-    mine: dict[Any, T], yours: dict[Any, T]
-) -> tuple[tuple[T, ...], tuple[T, ...]]:
+def _apart(mine: dict[Any, Any], yours: dict[Any, Any]) -> Any:
     """Returns the values of keys that only the first has, and only the second."""
-    return (
-        tuple(value for key, value in mine.items() if key not in yours),
-        tuple(value for key, value in yours.items() if key not in mine),
-    )
+    both = (mine, yours), (yours, mine)
+    return tuple(tuple(a[key] for key in a if key not in b) for a, b in both)
 
 
 def _by_symptom(run: Run) -> dict[tuple[str, tuple[str, ...]], Finding]:

@@ -8,10 +8,9 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-import numpy as np
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
@@ -22,16 +21,21 @@ from .._cells import MOSTLY_ZERO
 from .._fold import fold, middle
 from .._format import number, percent, printable
 from .._rich import GAP, bare_table
+from ..charts import NUMBER, ZERO, Heat, curves
 from ..palette import GREEN, TONES, VERMILION
-from ._rows import KEPT, WELL, LiveRow, finding_line, history, kinds_of, rows_of
-from ._spark import FINITE, MARKS, ZERO, gathered, spark
+from ._rows import KEPT, WELL, LiveRow, finding_line, history, rows_of
+from ._spark import MARKS, gathered, spark
 
 _NAME, _SPARK = 14, 8  # least number of cells
 _LONG_SPARK = 40
 _ARRIVALS = 16  # from which the pace is computed
 _QUIET = 10.0  # seconds without a record after which the headline says so
-_SHOWN = ("loss", "learning_rate")  # beside the norm of all gradients
+_SHOWN = ("global_norm", "loss", "learning_rate")
 _BOLD, _DIM = TONES["heading"], TONES["dim"]
+_SICK = f"bold {VERMILION}"
+# A sign tells the state of a row, by its rank, without the colour.
+_SIGNS = "✖▲✖○·●"
+_STYLES = {1: _SICK, 2: _SICK, 3: VERMILION, 4: _DIM, WELL: GREEN}
 
 # For terminals that have ASCII only; the number of cells stays the same.
 _ASCII = str.maketrans("▁▂▃▄▅▆▇█●▲✖○■…—─━·−∞", "..:-=+*#o!x0#~---.-i")
@@ -96,9 +100,7 @@ class Picture:
             for text, style, control in console.render(part, one_line):
                 yield Segment(showable(text, console.encoding), style, control)
 
-    def _parts(
-        self, console: Console, width: int, height: int
-    ) -> Iterator[RenderableType]:
+    def _parts(self, console: Console, width: int, height: int) -> Iterator[Any]:
         rows = rows_of(self.run)
         yield self._headline(width)
         yield _global_norm(self.run, width)
@@ -159,29 +161,32 @@ def _global_norm(run: Run, width: int) -> Text:
     """Returns the norm of all gradients together, and the loss."""
     if not len(run.steps):
         return Text("")
-    column = run.totals.global_norm[-KEPT:, None]
-    norms, kinds = column.data, kinds_of(column.data, ~np.ma.getmaskarray(column))
-    norm = number(column[-1].tolist()[0], 3)
-    text = Text.assemble("global norm ", (norm, _kind_style(int(kinds[-1, 0]))))
-    last, rate = (run.totals.columns[n][-1:].tolist()[0] for n in _SHOWN)
+    steps = run.steps[-KEPT:]
+    drawn = curves(run, (steps[0], steps[-1]), None)[0].only([0])
+    norm, last, rate = (getattr(run.totals, n)[-1:].tolist()[0] for n in _SHOWN)
+    style = _style_of(int(drawn.states[0, -1]))
+    text = Text.assemble("global norm ", (number(norm, 3), style))
     loss = Text("" if last is None else f"  loss {number(last, 3)}")
     if rate is not None and width >= 80:
         loss.append(f"  learning rate {number(rate, 3)}")
     room = min(_LONG_SPARK, width - text.cell_len - loss.cell_len - 1)
     if room >= _SPARK:
-        text = Text.assemble(text, " ", *_sparks(run, norms, kinds, room))
+        text = Text.assemble(text, " ", *_sparks(run, drawn, room))
     return text.append_text(loss)
 
 
 def _table(run: Run, rows: Sequence[LiveRow], width: int) -> Table:
-    columns = {"norm": [Text(number(r.norm, 3), _kind_style(r.kind)) for r in rows]}
+    columns = {"norm": [Text(number(r.norm, 3), _style_of(r.state)) for r in rows]}
     if width >= 64:
         heading = "update ratio" if width >= 90 else "ratio"
         columns[heading] = [Text(number(row.ratio, 3)) for row in rows]
     if width >= 50:
         mostly = [VERMILION if (r.zeros or 0) >= MOSTLY_ZERO else "none" for r in rows]
         columns["% zero"] = list(map(Text, (percent(r.zeros) for r in rows), mostly))
-    columns["state"] = [Text(f"{row.sign} {row.words}", row.style) for row in rows]
+    columns["state"] = [
+        Text(f"{_SIGNS[r.rank]} {r.words}", _STYLES.get(r.rank) or _style_of(r.state))
+        for r in rows
+    ]
     sizes = {
         h: max(cell_len(h), *(t.cell_len for t in ts)) for h, ts in columns.items()
     }
@@ -197,10 +202,9 @@ def _table(run: Run, rows: Sequence[LiveRow], width: int) -> Table:
     first = {"layer": [Text(middle(folded[n], name)) for n in names]}
     sizes |= {"layer": name, "recent norm": curve}
     if curve >= _SPARK:
-        kind = "weight" if rows[0].name in run.names else "activation"
-        chosen = [run.store.names(kind).index(row.name) for row in rows]
-        norms, kinds = (numbers[:, chosen] for numbers in history(run, kind))
-        first["recent norm"] = _sparks(run, norms, kinds, curve)
+        recent = history(run)
+        drawn = recent.only([recent.names.index(row.name) for row in rows])
+        first["recent norm"] = _sparks(run, drawn, curve)
     table = bare_table(box.SIMPLE_HEAD)
     columns = first | columns
     for head in columns:
@@ -212,12 +216,13 @@ def _table(run: Run, rows: Sequence[LiveRow], width: int) -> Table:
     return table
 
 
-def _kind_style(kind: int) -> str:
-    return "none" if kind in (FINITE, ZERO) else MARKS[kind][1]
+def _style_of(state: int) -> str:
+    return "none" if state in (NUMBER, ZERO) else MARKS[state][1]
 
 
-def _sparks(run: Run, norms: Any, kinds: Any, cells: int) -> list[Text]:
-    levels, marks = gathered(norms, kinds, cells, run.num_records - len(norms))
+def _sparks(run: Run, drawn: Heat, cells: int) -> list[Text]:
+    before = run.num_records - len(drawn.first)
+    levels, marks = gathered(drawn.values.T, drawn.states.T, cells, before)
     lines = zip(levels.T.tolist(), marks.T.tolist(), strict=True)
     return [spark(level, mark) for level, mark in lines]
 
@@ -232,11 +237,10 @@ def _findings(run: Run, console: Console, width: int, height: int) -> list[Text]
     lines = [Text(counted(many, "finding"), _BOLD)]
     for index, finding in enumerate(run.findings):
         text = Text(f"▲ {finding_line(finding)}")
-        text.stylize(f"bold {VERMILION}", 0, 2 + len(str(finding.get("symptom", ""))))
+        text.stylize(_SICK, 0, 2 + len(str(finding.get("symptom", ""))))
         rows = list(text.wrap(console, width))
-        rows[each - 1 :] = (
-            [Text(" ").join(rows[each - 1 :])] if rows[each - 1 :] else []
-        )
+        rest = rows[each - 1 :]
+        rows[each - 1 :] = [Text(" ").join(rest)] if rest else []
         if len(lines) + len(rows) + (many - index > 1) > room:
             lines.append(Text(f"and {many - index:,} more", _DIM))
             break

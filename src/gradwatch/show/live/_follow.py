@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from contextlib import nullcontext
 from pathlib import Path
+from threading import Event
 from typing import Literal
 
 from rich.console import Console
@@ -30,7 +30,7 @@ def follow(
     path: str | os.PathLike[str],
     *,
     console: Console | None = None,
-    stop: threading.Event | None = None,
+    stop: Event | None = None,
     refresh: float = FASTEST,
     once: bool = False,
 ) -> Why:
@@ -88,12 +88,10 @@ def follow(
             picture.notice = picture.damage or f"{name} has no record."
         console.print(picture, height=_tall(console))
         return "once"
-    return _until_over(picture, console, stop or threading.Event(), 1 / refresh)
+    return _until_over(picture, console, stop or Event(), 1 / refresh)
 
 
-def _until_over(
-    picture: Picture, console: Console, stop: threading.Event, pause: float
-) -> Why:
+def _until_over(picture: Picture, console: Console, stop: Event, pause: float) -> Why:
     """Redraws the picture in a terminal; elsewhere each finding is one line."""
     run, printed = picture.run, set[str]()
     why: Why = "stopped"
@@ -137,9 +135,8 @@ def _farewell(run: Run, why: Why) -> str:
     how = {"ended": "the training ended", "interrupted": "interrupted"}
     words = f"{printable(str(run.directory))}: {how.get(why, 'stopped looking')}"
     ended = why == "ended"
+    none = "step was recorded" if ended else "record was there yet"
     if not run.num_records:
-        return (
-            f"{words}; no {'step was recorded' if ended else 'record was there yet'}."
-        )
+        return f"{words}; no {none}."
     at = f"{'after' if ended else 'at'} step {run.store.last:,}"
     return f"{words} {at}; {counted(len(run.findings), 'finding')}."

@@ -7,15 +7,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...diagnose import SYMPTOMS, Finding, within
 from ...run import Run
-from ...summarise import is_blank
 from .._format import printable
-from ..charts import QUANTITIES, column
-from ..palette import GREEN, VERMILION
-from ._spark import ABSENT, FINITE, MARKS, NAN, NEGINF, POSINF, ZERO
+from ..charts import (
+    IS_NAN,
+    IS_NEGINF,
+    IS_POSINF,
+    QUANTITIES,
+    UNMEASURED,
+    ZERO,
+    Heat,
+    column,
+    heat,
+)
 
 KEPT = 512
 """Number of the newest records of which curves are drawn."""
@@ -23,10 +29,11 @@ KEPT = 512
 WELL = 5
 """The rank of a row with which nothing is wrong."""
 
-_BAD = {NEGINF: ("neginf", "-∞"), POSINF: ("posinf", "+∞"), NAN: ("nan", "NaN")}
-
-Kinds = NDArray[np.int_]
-"""The kind of each norm: `FINITE`, `NAN`, …."""
+_BAD = {
+    IS_NEGINF: ("neginf", "-∞"),
+    IS_POSINF: ("posinf", "+∞"),
+    IS_NAN: ("nan", "NaN"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +43,20 @@ class LiveRow:
     Attributes:
         name: The address.
         norm: The norm of its gradient, not finite if any element is not.
-        kind: What its norm is.
+        state: What its norm is: `ZERO`, `NUMBER`, ….
         ratio: The update ratio.
         zeros: The share of zeros.
-        rank: The rank of its state; 0 is worst.
-        sign: A sign and words that tell the state without the colour.
-        words: The state in words.
-        style: Its colour.
+        rank: The rank of how well it is; 0 is worst.
+        words: That in words.
     """
 
     name: str
     norm: float | None
-    kind: int
+    state: int
     ratio: float | None
     zeros: float | None
     rank: int
-    sign: str
     words: str
-    style: str
 
 
 def rows_of(run: Run) -> list[LiveRow]:
@@ -61,68 +64,46 @@ def rows_of(run: Run) -> list[LiveRow]:
     if not len(run.steps):
         return []
     chunk, at = run.store.at(len(run.steps) - 1)
-    kind = "weight" if "weight" in chunk.layout.kinds else "activation"
-    names = run.store.names(kind)
-    past, kinds = history(run, kind)
+    recent, kind = history(run), _kind(run)
+    states = recent.states
 
     def newest(read: Any) -> Any:
         numbers, known = read(chunk, slice(at, at + 1))
         return np.ma.MaskedArray(numbers[0], known is not None and ~known[0]).tolist()
 
-    ratios, zeros = (newest(QUANTITIES[q].of) for q in ("update_ratio", "zeros"))
+    names = ("norm", "update_ratio", "zeros")
+    norms, ratios, zeros = (newest(QUANTITIES[name].of) for name in names)
     counts = {state: newest(column(name)) for state, (name, _) in _BAD.items()}
-    keys = zip(chunk.layout.kinds, chunk.layout.names, strict=True)
     rows: list[LiveRow] = []
-    for source, (own, name) in enumerate(keys):
-        if own != kind:
+    keys = zip(chunk.layout.kinds, chunk.layout.names, strict=True)
+    for source, (own_kind, name) in enumerate(keys):
+        if own_kind != kind:
             continue
-        to = names.index(name)
-        now, worst = int(kinds[-1, to]), int(kinds[:, to].max())
+        past = states[recent.names.index(name)]
+        now = int(past[-1])
         count = counts[now][source] if now in _BAD else None
         # The first symptom found at a weight, or at the layer it belongs to.
-        symptoms = (
-            str(finding.get("symptom", "finding"))
-            for finding in run.findings
-            if within(name, [str(a) for a in finding.get("addresses", ())])
-        )
-        state = _state(now, worst, count, next(symptoms, None))
-        norm = None if now == ABSENT else float(past[-1, to])
-        if now in _BAD and np.isfinite(past[-1, to]):
+        addressed = ((f, [*map(str, f.get("addresses", ()))]) for f in run.findings)
+        own = [f for f, addresses in addressed if within(name, addresses)]
+        symptom = str(own[0].get("symptom", "finding")) if own else None
+        norm = norms[source]
+        if now in _BAD and (norm is None or np.isfinite(norm)):
             # The norm of all elements: one that is not finite decides it.
-            norm = float("nan") if now == NAN else float("inf")
-        rows.append(LiveRow(name, norm, now, ratios[source], zeros[source], *state))
+            norm = float("nan") if now == IS_NAN else float("inf")
+        told = _told(now, int(past.max()), count, symptom)
+        rows.append(LiveRow(name, norm, now, ratios[source], zeros[source], *told))
     return rows
 
 
-def history(run: Run, kind: str) -> tuple[NDArray[np.float64], Kinds]:
-    """Returns norms and what they are, `[records, names]`, of the newest records.
-
-    A name that a record does not have was not measured there.
-    """
-    store, steps = run.store, run.steps[-KEPT:]
-    shape = len(steps), len(store.names(kind))
-    norms, kinds = np.ones(shape), np.full(shape, ABSENT)
-    start = 0
-    for chunk, rows in store.between(*steps[[0, -1]]) if len(steps) else ():
-        to, source = store.rows_of(chunk.layout, kind)
-        every = np.arange(shape[1])
-        to, source = (every, every) if to is None else (to, source)
-        own = chunk.column("norm")[rows]
-        marks = kinds_of(own, ~is_blank(own))
-        for mark, (name, _) in _BAD.items():
-            marks[chunk.column(name)[rows] > 0] = mark  # not measured is not above 0
-        cells = np.ix_(np.arange(start, start + len(own)), to)
-        norms[cells], kinds[cells] = own[:, source], marks[:, source]
-        start += len(own)
-    return norms, kinds
+def _kind(run: Run) -> str:
+    chunk, _ = run.store.at(len(run.steps) - 1)
+    return "weight" if "weight" in chunk.layout.kinds else "activation"
 
 
-def kinds_of(numbers: NDArray[np.float64], known: NDArray[np.bool_]) -> Kinds:
-    """Returns what some numbers are, of which these were measured."""
-    states = [~known, np.isnan(numbers), np.isposinf(numbers), np.isneginf(numbers)]
-    return np.select(
-        [*states, numbers == 0], [ABSENT, NAN, POSINF, NEGINF, ZERO], FINITE
-    )
+def history(run: Run) -> Heat:
+    """Returns the norms of the newest records, of which there is at least one."""
+    steps = run.steps[-KEPT:]
+    return heat(run, QUANTITIES["norm"], _kind(run), (steps[0], steps[-1]), None)
 
 
 def finding_line(values: Mapping[str, Any]) -> str:
@@ -133,19 +114,13 @@ def finding_line(values: Mapping[str, Any]) -> str:
     return printable(f"{values.get('symptom', 'finding')} since step {since}")
 
 
-def _state(
-    now: int, worst: int, count: float | None, symptom: str | None
-) -> tuple[int, str, str, str]:
-    """Returns the state of a row whose norm is, and at worst was, of this kind."""
+def _told(now: int, worst: int, count: Any, symptom: str | None) -> tuple[int, str]:
+    """Returns rank and words of a row whose norm is, and at worst was, in a state."""
     if now in _BAD:
-        words = f"{count:,.0f} {_BAD[now][1]}" if count else _BAD[now][1]
-        return (0, "✖", words, MARKS[now][1])
+        return 0, f"{count:,.0f} {_BAD[now][1]}" if count else _BAD[now][1]
     if symptom is not None:
-        return (1, "▲", printable(symptom), f"bold {VERMILION}")
+        return 1, printable(symptom)
     if worst in _BAD:
-        return (2, "✖", f"had {_BAD[worst][1]}", f"bold {VERMILION}")
-    if now == ZERO:
-        return (3, "○", "all zero", VERMILION)
-    if now == ABSENT:
-        return (4, "·", "no gradient", "dim")
-    return (WELL, "●", "ok", GREEN)
+        return 2, f"had {_BAD[worst][1]}"
+    well = (WELL, "ok")
+    return {ZERO: (3, "all zero"), UNMEASURED: (4, "no gradient")}.get(now, well)

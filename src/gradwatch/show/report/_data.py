@@ -14,10 +14,8 @@ from ...run import Run, Series
 from .._format import number, percent
 from ..charts import NONFINITE
 
-HEADS = (
-    *("first norm", "last norm", "largest", "update ratio", "% zero"),
-    "not finite at",
-)
+_SIZES = ("first norm", "last norm", "largest")
+HEADS = (*_SIZES, "update ratio", "% zero", "not finite at")
 """The columns of the table of weights."""
 
 

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...run import KINDS, Run
-from ...summarise import BUCKETS, HIGHEST, LOWEST
+from ...summarise import BUCKETS
 from ..charts import (
     CURVES,
     NONFINITE,
+    OCTAVES,
     QUANTITIES,
     Quantity,
     curves,
@@ -39,17 +40,14 @@ def embedded(runs: Sequence[ReportData]) -> str:
     arrays: Arrays = {}
     facts, spans = [], []
     # Counts of what is not finite cost nothing: they are zero, or there are few.
-    rows = sum(
-        len(data.run.store.names(kind))
-        for data in runs
-        for kind, quantity in _shown(data.run)
-        if quantity.name != "nonfinite"
-    )
+    shown = [(data.run, *each) for data in runs for each in _shown(data.run)]
+    counted = [(run, kind) for run, kind, q in shown if q.name != "nonfinite"]
+    rows = sum(len(run.store.names(kind)) for run, kind in counted)
     count = max(24, _CELLS // max(1, rows))
     for index, data in enumerate(runs):
         run = data.run
         findings = [finding.to_dict() for finding in data.findings]
-        own = facts_of(data.name, run, findings=findings)
+        own = facts_of(data.name, run, findings)
         spans.append(_heats(f"{index}/", run, count, arrays))
         own["records"] = int((arrays.get(f"{index}/steps/first", _NONE) >= 0).sum())
         own["notes"] = {}  # they stand in the page
@@ -63,8 +61,7 @@ def embedded(runs: Sequence[ReportData]) -> str:
         "spans": spans,
         "quantities": vocabulary(),
         "curves": CURVES,
-        "lowest": LOWEST,
-        "highest": HIGHEST,
+        **OCTAVES,
     }
     content = packed(whole, arrays, few_digits=True)
     return base64.b64encode(zlib.compress(content, 9)).decode()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import itertools
 from collections.abc import Iterator, Sequence
 from html import escape
 from string import Template
@@ -19,27 +18,22 @@ from ._embed import embedded
 
 def html(runs: Sequence[ReportData], title: str) -> str:
     """Returns the page. It loads nothing, and all text in it is escaped."""
-    script = SCRIPT.read_text(encoding="utf-8")
+    files = (PAGE, REPORT, SCRIPT)
+    page, style, script = (file.read_text(encoding="utf-8") for file in files)
     # The browser itself then refuses any request, and any script but ours.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     named = len(runs) > 1
     parts = {
         "title": [_words(title)],
         "verdict": [_verdict(runs)],
-        "findings": itertools.chain(
-            *(_findings(*run, named) for run in enumerate(runs))
-        ),
+        "findings": [x for run in enumerate(runs) for x in _findings(*run, named)],
         "trained": _trained(runs),
-        "layers": itertools.chain(*(_layers(data, named) for data in runs)),
+        "layers": [line for data in runs for line in _layers(data, named)],
     }
-    return Template(PAGE.read_text(encoding="utf-8")).substitute(
-        {name: "\n".join(lines) for name, lines in parts.items()},
-        **{name: theme.css for name, theme in THEMES.items()},
-        style=REPORT.read_text(encoding="utf-8"),
-        digest=digest,
-        data=embedded(runs),
-        script=script,
-    )
+    whole = {name: "\n".join(lines) for name, lines in parts.items()}
+    whole |= {name: theme.css for name, theme in THEMES.items()}
+    whole |= {"style": style, "script": script, "digest": digest}
+    return Template(page).substitute(whole, data=embedded(runs))
 
 
 def _verdict(runs: Sequence[ReportData]) -> str:

@@ -20,7 +20,8 @@ FORMATS = ("html", "md", "json")
 
 _SUFFIXES = {".html": "html", ".htm": "html", ".md": "md", ".json": "json"}
 
-Runs = Sequence[Run | str | os.PathLike[str]]
+AnyPath = str | os.PathLike[str]
+Runs = Sequence[Run | AnyPath]
 
 
 def report(runs: Runs, format: str = "html", *, title: str | None = None) -> str:
@@ -67,11 +68,7 @@ def report(runs: Runs, format: str = "html", *, title: str | None = None) -> str
 
 
 def write_report(
-    runs: Runs,
-    path: str | os.PathLike[str],
-    *,
-    format: str | None = None,
-    title: str | None = None,
+    runs: Runs, path: AnyPath, *, format: str | None = None, title: str | None = None
 ) -> Path:
     """Writes a report to a file, and returns its path.
 
@@ -119,9 +116,8 @@ def _gather(runs: Runs) -> list[ReportData]:
     opened = [each if isinstance(each, Run) else open_run(each) for each in runs]
     paths = [Path(os.path.abspath(run.directory)).parts for run in opened]
     # The shortest ends of the paths that differ; numbers, if the same is given twice.
-    ends = (
-        ["/".join(p[-n:]) for p in paths] for n in range(1, max(map(len, paths)) + 1)
-    )
+    lengths = range(1, max(map(len, paths)) + 1)
+    ends = (["/".join(p[-n:]) for p in paths] for n in lengths)
     numbered = [f"{path[-1]} ({at})" for at, path in enumerate(paths, 1)]
     names = next((own for own in ends if len(set(own)) == len(own)), numbered)
     return [report_data(run, name) for run, name in zip(opened, names, strict=True)]

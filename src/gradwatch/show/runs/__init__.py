@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,22 +10,19 @@ import numpy as np
 from ..._errors import GradwatchError
 from ...diagnose import Finding, evidence_of
 from ...run import Run
-from .._fold import middle
-from .._format import printable
 from .._plot import needs_matplotlib, theme_named
 from .._plot import plot_flow as _plot_flow
 from ..charts import CURVES, MEASURED, QUANTITIES, Heat, curves, heat
-from ..palette import ThemeName
-from ._badges import badges_of
+from ..palette import Theme, ThemeName
 from ._names import Names, check_recorded, quantity_of, rows_of
 from ._rows import nearest, rows_at
 
 with needs_matplotlib():
-    from ._axes import Frame
+    from ._axes import rows_height, run_figure, short_name
     from ._finding import draw_finding
     from ._heat import columns_for, draw_heat
     from ._histogram import draw_histogram
-    from ._lines import draw_lines
+    from ._lines import LINES_HEIGHT, draw_lines
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +30,6 @@ if TYPE_CHECKING:
 LINES = 6
 """Maximum number of rows that are drawn as lines; more of them are a heat map."""
 
-_TITLE = 84  # letters of a title that the figure of a histogram has room for
 _LABELS = {"global_norm": "norm of all gradients"}
 _OF = {"activation": " of activations' gradients", "value": " of activations"}
 
@@ -43,22 +38,29 @@ def plot_run(
     run: Run, quantity: str, names: Names, *, kind: str, theme: ThemeName
 ) -> Figure:
     """Returns the figure of `Run.plot`."""
-    theme_named(theme)
+    colours = theme_named(theme)
     chosen = quantity_of(quantity, kind)
     check_recorded(run)
     if chosen is None:
-        return _plot_totals(run, quantity, names, theme)
+        return _plot_totals(run, quantity, names, colours)
     rows = rows_of(run, kind, names)
     drawn = heat(run, chosen, kind, count=columns_for(run.steps)).only(rows)
     label, many = chosen.axis_label, len(rows) > LINES
     below = _below(chosen.meaning, drawn, "column" if many else "point")
-    frame = _frame(run, label + _OF.get(kind, ""), below, drawn.names, theme)
+    words, height = (label + _OF.get(kind, ""), below), LINES_HEIGHT
     if many:
-        return draw_heat(drawn, chosen, frame)
-    return draw_lines(drawn.only(buckets=drawn.first >= 0), label, chosen.scale, frame)
+        height = rows_height(len(rows))
+    else:
+        drawn = drawn.only(buckets=drawn.first >= 0)
+    with run_figure(run, words, drawn.names, height, colours) as (figure, sheet):
+        if many:
+            draw_heat(sheet, drawn, chosen)
+        else:
+            draw_lines(sheet, drawn, label, chosen.scale)
+    return figure
 
 
-def _plot_totals(run: Run, name: str, names: Names, theme: ThemeName) -> Figure:
+def _plot_totals(run: Run, name: str, names: Names, theme: Theme) -> Figure:
     """Returns the figure of a quantity of the step as a whole."""
     if names is not None:
         raise GradwatchError(
@@ -75,12 +77,12 @@ def _plot_totals(run: Run, name: str, names: Names, theme: ThemeName) -> Figure:
         )
     finite = drawn.values[np.isfinite(drawn.values)]
     log = finite.size > 0 and finite.min() > 0 and name != "loss"
-    words = name.replace("_", " ")
-    label = _LABELS.get(name, words)
-    below = _below("Of the step as a whole.", every, "point")
-    frame = _frame(run, words, below, (), theme)
-    drawn = replace(drawn, names=(label,))
-    return draw_lines(drawn, label, "log" if log else "linear", frame)
+    label = _LABELS.get(name, name.replace("_", " "))
+    words = name.replace("_", " "), _below("Of the step as a whole.", every, "point")
+    drawn, scale = replace(drawn, names=(label,)), "log" if log else "linear"
+    with run_figure(run, words, (), LINES_HEIGHT, theme) as (figure, sheet):
+        draw_lines(sheet, drawn, label, scale)
+    return figure
 
 
 def plot_run_flow(
@@ -105,7 +107,7 @@ def plot_run_flow(
     rows = [row for row in rows if names is None or (row.kind, row.name) in chosen]
     shown = int(run.steps[index])
     away = "" if step in (None, shown) else f", the recorded step nearest to {step:,}"
-    title = f"Gradient flow of {_short(run)} at step {shown:,}{away}"
+    title = f"Gradient flow of {short_name(run)} at step {shown:,}{away}"
     return _plot_flow(rows, title=title, theme=theme)
 
 
@@ -124,9 +126,7 @@ def plot_run_histogram(run: Run, name: str, *, theme: ThemeName) -> Figure:
             f"`name` must be a weight with histograms. Received: {name!r}, of a run "
             "without any. `GradientMonitor(…, histograms=True)` records them."
         )
-    short = _short(run)
-    name = middle(printable(series.name), _TITLE - len("Gradient of  · ") - len(short))
-    return draw_histogram(series, f"Gradient of {name} · {short}", colours)
+    return draw_histogram(run, series, colours)
 
 
 def plot_finding(finding: Finding, run: Run, *, theme: ThemeName) -> Figure:
@@ -145,17 +145,3 @@ def _below(meaning: str, drawn: Heat, each: str) -> str:
     several = bool((drawn.last > drawn.first).any())
     worst = f" Of each {each}, the largest; NaN and ∞ come first." if several else ""
     return f"{meaning}{worst}"
-
-
-def _frame(
-    run: Run, words: str, below: str, names: Sequence[str], theme: ThemeName
-) -> Frame:
-    """Returns what is around a picture of the rows with these names."""
-    title = f"{words[0].upper()}{words[1:]} · {_short(run)}"
-    return Frame(title, below, badges_of(run.findings, names), theme_named(theme))
-
-
-def _short(run: Run) -> str:
-    """Returns the last two parts of the directory: the rest is of the machine."""
-    short = "/".join(run.directory.parts[-2:]) or str(run.directory)
-    return middle(printable(short), _TITLE // 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,44 +15,67 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from ...diagnose import within
+from ...run import Run
 from .. import palette
 from .._figure import new_figure, note
-from .._fold import fold
+from .._fold import fold, middle
 from .._format import printable
 from .._marks import Block, blocks_of, spaced
-from ..charts import NAN, NEGINF, POSINF
+from ..charts import STATES
 from ..palette import Theme
-from ._badges import Badge, Findings
 
 WIDTH = 9.5  # inches
+_TITLE = 84  # letters of a title that a figure has room for
+MOST_BADGES = 6  # findings that are marked: more would not be read
 MOST_NAMED = 60
 GAMMA = 2.2  # equal parts of a ramp look equal in linear light
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
-    """Everything around the axes of a picture, and its colours.
+class Badge:
+    """A finding in a picture: a numbered badge, explained in the legend.
 
     Attributes:
-        title: The title.
-        below: The line below it.
-        findings: The badges, and the number of findings left out.
-        theme: The colours.
+        label: Its entry in the legend.
+        since: The first step that shows it.
+        step: The step at which it was confirmed.
+        rows: The indices of the rows it concerns; empty: the whole run.
     """
 
-    title: str
-    below: str
-    findings: Findings
-    theme: Theme
+    label: str
+    since: int
+    step: int
+    rows: tuple[int, ...]
+
+
+def badges_of(run: Run, names: Sequence[str]) -> list[Badge]:
+    """Returns the badges of a picture of the rows of these names, in order of time.
+
+    A finding that concerns none of them has no badge.
+    """
+    badges: list[Badge] = []
+    for finding in sorted(run.findings, key=lambda finding: int(finding["step"])):
+        addresses = [str(name) for name in finding.get("addresses", ())]
+        rows = tuple(row for row, name in enumerate(names) if within(name, addresses))
+        if rows or not addresses:
+            step, until = int(finding["step"]), finding.get("until")
+            since = int(finding.get("since", step))
+            when = f"{'at' if since == step else 'since'} step {since:,}"
+            end = "" if until is None else f" until step {until:,}"
+            label = f"{finding.get('symptom', 'finding')} {when}{end}"
+            badges.append(Badge(f"{len(badges) + 1}  {label}", since, step, rows))
+    return badges
+
+
+Words = tuple[str, str]
+Shown = Sequence[str] | None
 
 
 def nonfinite_signs(theme: Theme) -> tuple[tuple[int, str, str, str], ...]:
     """Returns the flag, the marker, the colour and the label of each kind."""
-    return (
-        (NAN, "x", theme.nan, "NaN"),
-        (POSINF, "+", theme.posinf, "+∞"),
-        (NEGINF, "_", theme.neginf, "−∞"),
-    )
+    colours, labels = (theme.nan, theme.posinf, theme.neginf), ("NaN", "+∞", "−∞")
+    return tuple(zip(STATES, "x+_", colours, labels, strict=True))
 
 
 def ramp(theme: Theme) -> Colormap:
@@ -64,25 +87,63 @@ def ramp(theme: Theme) -> Colormap:
     return LinearSegmentedColormap.from_list("gradwatch", colours.tolist(), N=256)
 
 
+@dataclass(slots=True)
+class Sheet:
+    """The axes that a picture of a run is drawn into.
+
+    Attributes:
+        ax: The axes.
+        theme: The colours.
+        badges: The findings that are marked.
+        handles: The entries of the legend, which drawing adds to.
+    """
+
+    ax: Axes
+    theme: Theme
+    badges: Sequence[Badge] = ()
+    handles: list[Any] = field(default_factory=list)
+
+
 @contextmanager
-def run_figure(height: float, frame: Frame) -> Iterator[tuple[Figure, Axes, list[Any]]]:
-    """Yields a figure, its axes, and the entries of its legend, to be filled."""
-    with new_figure(WIDTH, height, frame.theme) as figure:
-        ax, handles = figure.add_subplot(), list[Any]()
-        yield figure, ax, handles
-        _draw_badges(ax, frame.findings[0], frame.theme)
-        text, below = printable(frame.title), printable(frame.below)
-        ax.set_title(text, loc="left", fontweight="bold", pad=34, parse_math=False)
-        note(ax, below, (0, 1), (0, 23), color=frame.theme.muted, fontsize=8.5)
-        badges, left_out = frame.findings
+def run_figure(
+    run: Run, words: Words, names: Shown, height: float, theme: Theme
+) -> Iterator[tuple[Figure, Sheet]]:
+    """Yields a figure, and its axes to draw into; then adds what is around them.
+
+    Args:
+        run: The run.
+        words: The title, and the line below it.
+        names: The addresses that are drawn, in their order; `None` for no badges.
+        height: The height of the figure in inches.
+        theme: The colours.
+    """
+    every = [] if names is None else badges_of(run, names)
+    badges, left_out = every[:MOST_BADGES], len(every) - MOST_BADGES
+    with new_figure(WIDTH, height, theme) as figure:
+        sheet = Sheet(figure.add_subplot(), theme, badges)
+        ax, handles = sheet.ax, sheet.handles
+        yield figure, sheet
+        _draw_badges(sheet)
+        title, below = map(printable, words)
+        short = short_name(run)
+        title = middle(title[0].upper() + title[1:], _TITLE - 3 - len(short))
+        style: dict[str, Any] = {"fontweight": "bold", "pad": 34, "parse_math": False}
+        ax.set_title(f"{title} · {short}", loc="left", **style)
+        note(ax, below, (0, 1), (0, 23), color=theme.muted, fontsize=8.5)
         texts = [badge.label for badge in badges]
-        texts += [f"and {left_out} more"] if left_out else []
+        texts += [f"and {left_out} more"] if left_out > 0 else []
         # The signs are explained first, then the badges.
         handles += (Line2D([], [], linestyle="none", label=text) for text in texts)
         if handles:
             columns = min(len(handles), 4 if texts else 6)
             where: dict[str, Any] = {"loc": "outside lower center", "ncols": columns}
             figure.legend(handles=handles, **where, handletextpad=0.6)
+
+
+def short_name(run: Run) -> str:
+    """Returns the last two parts of the directory: the rest is of the machine."""
+    short = "/".join(run.directory.parts[-2:]) or str(run.directory)
+    return middle(printable(short), _TITLE // 2)
 
 
 def steps_axis(ax: Axes, first: float, last: float) -> None:
@@ -117,8 +178,9 @@ def rows_height(count: int) -> float:
     return 1.9 + max(count, 4) * (0.24 if count <= 30 else 0.17)
 
 
-def _draw_badges(ax: Axes, badges: Sequence[Badge], theme: Theme) -> None:
+def _draw_badges(sheet: Sheet) -> None:
     """Puts the badges above the axes; those too close to another move aside."""
+    ax, theme = sheet.ax, sheet.theme
     low, high = ax.get_xlim()
     apart = (high - low) / 40
     taken: list[float] = []
@@ -134,13 +196,13 @@ def _draw_badges(ax: Axes, badges: Sequence[Badge], theme: Theme) -> None:
         "annotation_clip": False,
         "zorder": 9,
     }
-    for badge in badges:
+    for number, badge in enumerate(sheet.badges, 1):
         step = float(badge.step)
         while any(abs(step - other) < apart for other in taken):
             step += apart / 4
         taken.append(step)
         units = ("data", "axes fraction")
-        note(ax, str(badge.number), (step, 1), (0, 9), units, **style)
+        note(ax, str(number), (step, 1), (0, 9), units, **style)
 
 
 def patch(colour: str, label: str) -> Patch:

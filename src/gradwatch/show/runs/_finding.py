@@ -30,11 +30,12 @@ from .._fold import fold
 from .._format import printable
 from ..charts import NAN, Heat
 from ..palette import Theme
-from ._axes import MOST_NAMED, names_axis
-from ._lines import lines_over_steps, name_lines
+from ._axes import MOST_NAMED, Sheet, names_axis
+from ._lines import draw_lines
 
 MOST_LINES = 6
 _LETTER = 0.095  # inches of a letter of the title
+_LEFT: Style = {"x": 0.012, "ha": "left", "parse_math": False}
 
 
 def draw_finding(finding: Finding, seen: Sequence[Evidence], theme: Theme) -> Figure:
@@ -43,57 +44,45 @@ def draw_finding(finding: Finding, seen: Sequence[Evidence], theme: Theme) -> Fi
     height = 4.4 if tall <= 14 else min(8.0, 1.8 + 0.19 * tall)
     width = 9.5 if len(seen) < 2 else 12.0
     with new_figure(width, height, theme) as figure:
-        handles: dict[str, Any] = {}
+        every: list[Any] = []
         if not seen:
             _draw_share(figure.add_subplot(), finding, theme)
         axes = figure.subplots(1, len(seen), squeeze=False)[0] if seen else ()
         for ax, evidence in zip(axes, seen, strict=True):
             draw = _draw_depth if evidence.panel.over == "depth" else _draw_course
-            for handle in draw(ax, evidence, finding, theme):
-                handles[str(handle.get_label())] = handle
+            draw(Sheet(ax, theme, handles=every), evidence, finding)
+        handles = {str(handle.get_label()): handle for handle in every}
         taken = sum(0.6 + 0.065 * len(label) for label in handles)
         width = max(width, taken + 0.4 + _LETTER * len(SYMPTOMS[finding.symptom]))
         figure.set_figwidth(width)
-        _write(figure, finding, (width, taken), theme)
+        title = _title(finding, width - taken)
+        figure.suptitle(title, **_LEFT, fontsize=11, weight="bold")
         where: Style = {"loc": "outside upper right", "ncols": max(1, len(handles))}
         figure.legend(handles=list(handles.values()), **where, handletextpad=0.6)
+        parts = (
+            f"Confirmed at step {finding.step:,}: {finding.seen}.",
+            finding.healthy and f"Healthy: {finding.healthy}.",
+            finding.try_first and f"Try first: {finding.try_first}",
+        )
+        words = printable(" ".join(filter(None, parts)))
+        text = textwrap.fill(words, int(width * 14.5))
+        figure.supxlabel(text, **_LEFT, fontsize=8.5, color=theme.muted)
     return figure
 
 
-def _write(
-    figure: Figure, finding: Finding, inches: tuple[float, float], theme: Theme
-) -> None:
-    """Writes the title above, and evidence and advice below.
-
-    Args:
-        figure: The figure.
-        finding: The finding.
-        inches: The width of the figure, and the part of it that the legend takes.
-        theme: The colours.
-    """
-    width, taken = inches
+def _title(finding: Finding, room: float) -> str:
+    """Returns the title: the symptom, and where it is if there are inches for it."""
     words = SYMPTOMS[finding.symptom]
     more = f" and {len(finding.addresses) - 1} more" if finding.addresses[1:] else ""
+    cells = int((room - 0.3) / _LETTER) - len(words) - len(more) - 2
     where = ""
-    if finding.addresses:
-        room = int((width - taken - 0.3) / _LETTER) - len(words) - len(more) - 2
-        [first] = fold([printable(finding.addresses[0])], max(12, room)).values()
-        where = f": {first}{more}" if room >= 12 else ""
-    style: dict[str, Any] = {"x": 0.012, "ha": "left", "parse_math": False}
-    figure.suptitle(
-        f"{words[0].upper()}{words[1:]}{where}", **style, fontsize=11, weight="bold"
-    )
-    parts = (
-        f"Confirmed at step {finding.step:,}: {finding.seen}.",
-        finding.healthy and f"Healthy: {finding.healthy}.",
-        finding.try_first and f"Try first: {finding.try_first}",
-    )
-    words = printable(" ".join(filter(None, parts)))
-    text = textwrap.fill(words, int(width * 14.5))
-    figure.supxlabel(text, **style, fontsize=8.5, color=theme.muted)
+    if finding.addresses and cells >= 12:
+        [first] = fold([printable(finding.addresses[0])], cells).values()
+        where = f": {first}{more}"
+    return f"{words[0].upper()}{words[1:]}{where}"
 
 
-def _draw_course(ax: Axes, seen: Evidence, finding: Finding, theme: Theme) -> list[Any]:
+def _draw_course(sheet: Sheet, seen: Evidence, finding: Finding) -> None:
     """Draws numbers over steps."""
     names = tuple(seen.lines)[:MOST_LINES]
     values = np.array([seen.lines[name] for name in names])
@@ -103,57 +92,58 @@ def _draw_course(ax: Axes, seen: Evidence, finding: Finding, theme: Theme) -> li
         flags[np.isnan(values)] = NAN
     finite = np.where(np.isfinite(values), values, np.nan)
     ends = seen.steps[0], seen.steps[-1]
-    heat = Heat(names, *ends, seen.steps, seen.steps, finite, flags)
+    alone = len(names) == 1 and not within(names[0], finding.addresses)
+    # The label of the axis names it.
+    heat = Heat(() if alone else names, *ends, seen.steps, seen.steps, finite, flags)
     limits = _limits(seen) if names else []
-    signs = lines_over_steps(ax, heat, seen.panel.scale, theme, limits)
-    handles = _zones(ax, seen, "y", theme) + signs
+    draw_lines(sheet, heat, seen.panel.label, seen.panel.scale, limits)
+    _zones(sheet, seen, "y")
     if not names:
-        say(ax, "this run holds none of these numbers", color=theme.muted)
-    ax.set_ylabel(seen.panel.label)
-    if len(names) > 1 or (names and within(names[0], finding.addresses)):
-        name_lines(ax, names)
-    return handles + _when(ax, finding, theme)
+        words = "this run holds none of these numbers"
+        say(sheet.ax, words, color=sheet.theme.muted)
+    _when(sheet, finding)
 
 
 def _limits(seen: Evidence) -> list[float]:
     return [end for zone in seen.zones for end in zone if 0 < end < math.inf]
 
 
-def _when(ax: Axes, finding: Finding, theme: Theme) -> list[Any]:
+def _when(sheet: Sheet, finding: Finding) -> None:
     """Marks the steps that show it first and last, and the one that confirmed it."""
+    theme = sheet.theme
     faint: Style = {"color": theme.muted, "ls": (0, (4, 3)), "lw": 1.1}
     strong: Style = {"color": theme.ink, "ls": "-", "lw": 1.3}
-    marks = (
-        (finding.since if finding.since != finding.step else None, "first seen", faint),
-        (finding.step, "confirmed", strong),
-        (finding.until, "last seen", faint),
-    )
-    handles = []
-    for step, words, style in marks:
+    since = finding.since if finding.since != finding.step else None
+    steps = (since, finding.step, finding.until)
+    texts = ("first seen", "confirmed", "last seen")
+    styles = (faint, strong, faint)
+    for step, words, style in zip(steps, texts, styles, strict=True):
         if step is not None:
-            ax.axvline(step, **style, zorder=3)
-            handles.append(Line2D([], [], **style, label=f"{words} at step {step:,}"))
-    return handles
+            sheet.ax.axvline(step, **style, zorder=3)
+            label = f"{words} at step {step:,}"
+            sheet.handles.append(Line2D([], [], **style, label=label))
 
 
-def _zones(ax: Axes, seen: Evidence, axis: str, theme: Theme) -> list[Any]:
+def _zones(sheet: Sheet, seen: Evidence, axis: str) -> None:
     """Colours the intervals that hold no number of a healthy training."""
+    ax, sick = sheet.ax, sheet.theme.sick
     low, high = getattr(ax, f"get_{axis}lim")()
     draw, rule = (ax.axhspan, ax.axhline) if axis == "y" else (ax.axvspan, ax.axvline)
     for start, stop in seen.zones:
         ends = max(start, low), min(stop, high)
         if ends[0] < ends[1]:
-            draw(*ends, color=theme.sick, alpha=0.14, lw=0, zorder=0)
+            draw(*ends, color=sick, alpha=0.14, lw=0, zorder=0)
         for limit in (start, stop):
             if low < limit < high:
-                rule(limit, color=theme.sick, lw=1, alpha=0.7, zorder=1)
-    if not seen.zones:
-        return []
-    return [Patch(facecolor=theme.sick, alpha=0.25, label="not healthy")]
+                rule(limit, color=sick, lw=1, alpha=0.7, zorder=1)
+    if seen.zones:
+        patch = Patch(facecolor=sick, alpha=0.25, label="not healthy")
+        sheet.handles.append(patch)
 
 
-def _draw_depth(ax: Axes, seen: Evidence, finding: Finding, theme: Theme) -> list[Any]:
+def _draw_depth(sheet: Sheet, seen: Evidence, finding: Finding) -> None:
     """Draws numbers along depth, which runs down the page."""
+    ax, theme = sheet.ax, sheet.theme
     names = list(seen.lines)
     values = np.array([seen.lines[name][0] for name in names])
     guilty = np.array([within(name, finding.addresses) for name in names], bool)
@@ -163,15 +153,15 @@ def _draw_depth(ax: Axes, seen: Evidence, finding: Finding, theme: Theme) -> lis
     ax.set_xscale("log")
     ax.set_xlim(*ends)
     log_ticks(ax.xaxis, *ends, 7)
-    handles = _zones(ax, seen, "x", theme)
+    _zones(sheet, seen, "x")
     trend = np.where(there, values, np.nan)
     ax.plot(trend, rows, color=theme.hues[0], alpha=0.35, lw=1.2, zorder=2)
     well = marker("o", 6.5, theme.paper, color=theme.hues[0])
     sick = marker("D", 7.0, theme.paper, color=theme.sick, label="where it is")
     healthy, named = there & ~guilty, there & guilty
     points(ax, (values[healthy], rows[healthy]), well, zorder=4)
-    handles += points(ax, (values[named], rows[named]), sick, zorder=4)
-    handles += _edges(ax, values, guilty, theme)
+    sheet.handles += points(ax, (values[named], rows[named]), sick, zorder=4)
+    _edges(sheet, values, guilty)
     ax.set_ylim(len(names) - 0.4, -0.6)
     names_axis(ax, names)
     if len(names) <= MOST_NAMED:
@@ -180,21 +170,19 @@ def _draw_depth(ax: Axes, seen: Evidence, finding: Finding, theme: Theme) -> lis
                 label.set_color(theme.sick)
     bare(ax, keep=("bottom",), grid="x")
     ax.set_xlabel(f"{seen.panel.label}, at step {int(seen.steps[0]):,}")
-    return handles
 
 
-def _edges(ax: Axes, values: Any, guilty: Any, theme: Theme) -> list[Any]:
+def _edges(sheet: Sheet, values: Any, guilty: Any) -> None:
     """Draws at the left edge what a log scale cannot show."""
+    ax, theme = sheet.ax, sheet.theme
     edge = offset_copy(ax.get_yaxis_transform(), ax.get_figure(root=True), x=0.09)
-    handles = []
     signs = ((values == 0, "o", "exactly zero"), (np.isnan(values), "|", "none"))
     groups = ((~guilty, theme.muted), (guilty, theme.sick))
     for (chosen, sign, label), (group, colour) in itertools.product(signs, groups):
         rows = np.flatnonzero(chosen & group)
         style = marker(sign, 7, colour, 1.7, markerfacecolor="none", label=label)
         at: Style = {"transform": edge, "clip_on": False, "zorder": 5}
-        handles += points(ax, (np.zeros(len(rows)), rows), style, **at)
-    return handles
+        sheet.handles += points(ax, (np.zeros(len(rows)), rows), style, **at)
 
 
 def _draw_share(ax: Axes, finding: Finding, theme: Theme) -> None:

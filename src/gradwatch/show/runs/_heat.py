@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.colors import BoundaryNorm, ListedColormap, LogNorm, Normalize
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
@@ -19,25 +17,19 @@ from .._figure import (
     log_ticks,
     marker,
 )
-from ..charts import MEASURED, NAN, NEGINF, POSINF, Heat, Quantity
-from ..palette import Theme
+from ..charts import NUMBER, STATES, UNMEASURED, ZERO, Heat, Quantity
 from ._axes import (
     MOST_NAMED,
-    Frame,
+    Sheet,
     names_axis,
     nonfinite_signs,
     patch,
     ramp,
-    rows_height,
-    run_figure,
     steps_axis,
 )
 
 COLUMNS = 360  # buckets: two pixels each at the default size
 _FEWEST = 60
-UNMEASURED, ZERO, IS_NAN, IS_POSINF, IS_NEGINF = range(5)
-"""States of a cell that has no number on the scale: the second image of a heat map."""
-_STATES = {NEGINF: IS_NEGINF, POSINF: IS_POSINF, NAN: IS_NAN}
 
 
 def columns_for(steps: NDArray[np.int64], most: int = COLUMNS) -> int:
@@ -54,79 +46,70 @@ def columns_for(steps: NDArray[np.int64], most: int = COLUMNS) -> int:
 
 def states_of(heat: Heat, quantity: Quantity) -> np.ma.MaskedArray[Any, Any]:
     """Returns the state of each cell; masked where it has a number on the scale."""
-    states = np.full(heat.values.shape, -1, np.int8)
-    states[(heat.flags & MEASURED) == 0] = UNMEASURED
-    if quantity.scale == "log":
-        states[heat.values == 0] = ZERO
-    for flag, state in _STATES.items():
-        states[(heat.flags & flag) != 0] = state
-    states[:, heat.first < 0] = -1
-    return np.ma.masked_less(states, 0)
+    states = heat.states
+    on_scale = (NUMBER,) if quantity.scale == "log" else (NUMBER, ZERO)
+    return np.ma.masked_where(np.isin(states, on_scale) | (heat.first < 0), states)
 
 
-def draw_heat(heat: Heat, quantity: Quantity, frame: Frame) -> Figure:
-    """Returns the figure: numbers by the ramp, the rest in colours of their own."""
-    count, theme = len(heat.names), frame.theme
+def draw_heat(sheet: Sheet, heat: Heat, quantity: Quantity) -> None:
+    """Draws numbers by the ramp and the rest in colours of their own."""
+    ax, theme, count = sheet.ax, sheet.theme, len(heat.names)
     box: Style = {"aspect": "auto", "interpolation": "nearest"}
     box["extent"] = (heat.low, heat.high, count - 0.5, -0.5)
-    with run_figure(rows_height(count), frame) as (figure, ax, handles):
-        states = states_of(heat, quantity)
-        known = states.mask & np.isfinite(heat.values)
-        if known.any():
-            share = quantity.scale == "share"
-            ends = log_limits(heat.values.ravel(), 1)
-            norm = Normalize(0.0, 1.0) if share else LogNorm(*ends)
-            numbers = np.ma.masked_where(~known, heat.values)
-            image = ax.imshow(numbers, norm=norm, cmap=ramp(theme), **box)
-            axis = colour_scale(image, ax, quantity.axis_label)
-            if share:
-                axis.set_major_formatter(PERCENT)
-            else:
-                log_ticks(axis, *ends, 8)
-        if states.count():
-            own = (theme.unmeasured, theme.zero, theme.nan, theme.posinf, theme.neginf)
-            bounds = BoundaryNorm(np.arange(-0.5, len(own)), len(own))
-            ax.imshow(states, norm=bounds, cmap=ListedColormap(own), **box)
-        if count <= MOST_NAMED:  # a thin line of the page between two rows
-            edges = np.arange(1, count) - 0.5
-            ax.hlines(edges, heat.low, heat.high, theme.paper, lw=1.2, zorder=3)
-        handles += _draw_signs(ax, heat, states.filled(-1), theme)
-        names_axis(ax, heat.names)
-        ax.spines[:].set_visible(False)
-        marked = [(badge, row) for badge in frame.findings[0] for row in badge.rows]
-        for badge, row in marked:
-            across = [badge.since, badge.step + 0.5]
-            ax.plot(across, [row, row], color=theme.paper, lw=4, zorder=6)
-            ax.plot(across, [row, row], color=theme.ink, lw=1.8, zorder=7)
-        steps_axis(ax, heat.low, heat.high)
-        if marked:
-            label = "a finding: first seen to confirmed"
-            handles.append(Line2D([], [], color=theme.ink, lw=1.8, label=label))
-    return figure
+    states = states_of(heat, quantity)
+    known = states.mask & np.isfinite(heat.values)
+    if known.any():
+        share = quantity.scale == "share"
+        ends = log_limits(heat.values.ravel(), 1)
+        norm = Normalize(0.0, 1.0) if share else LogNorm(*ends)
+        numbers = np.ma.masked_where(~known, heat.values)
+        image = ax.imshow(numbers, norm=norm, cmap=ramp(theme), **box)
+        axis = colour_scale(image, ax, quantity.axis_label)
+        if share:
+            axis.set_major_formatter(PERCENT)
+        else:
+            log_ticks(axis, *ends, 8)
+    if states.count():
+        own = [theme.unmeasured, theme.zero, theme.paper]
+        own += [theme.neginf, theme.posinf, theme.nan]
+        bounds = BoundaryNorm(np.arange(-0.5, len(own)), len(own))
+        ax.imshow(states, norm=bounds, cmap=ListedColormap(own), **box)
+    if count <= MOST_NAMED:  # a thin line of the page between two rows
+        edges = np.arange(1, count) - 0.5
+        ax.hlines(edges, heat.low, heat.high, theme.paper, lw=1.2, zorder=3)
+    _draw_signs(sheet, heat, states.filled(-1))
+    names_axis(ax, heat.names)
+    ax.spines[:].set_visible(False)
+    marked = [(badge, row) for badge in sheet.badges for row in badge.rows]
+    for badge, row in marked:
+        across = [badge.since, badge.step + 0.5]
+        ax.plot(across, [row, row], color=theme.paper, lw=4, zorder=6)
+        ax.plot(across, [row, row], color=theme.ink, lw=1.8, zorder=7)
+    steps_axis(ax, heat.low, heat.high)
+    if marked:
+        label = "a finding: first seen to confirmed"
+        sheet.handles.append(Line2D([], [], color=theme.ink, lw=1.8, label=label))
 
 
-def _draw_signs(
-    ax: Axes, heat: Heat, filled: NDArray[np.int8], theme: Theme
-) -> list[Any]:
-    """Puts a sign where something not finite begins, and returns the legend.
+def _draw_signs(sheet: Sheet, heat: Heat, filled: NDArray[np.int8]) -> None:
+    """Puts a sign where something not finite begins.
 
     A cell may be smaller than a pixel; a sign is not.
     """
     width = (heat.high - heat.low) / filled.shape[1]
     size = 6.0 if len(heat.names) <= MOST_NAMED else 3.5
-    handles: list[Any] = []
+    theme = sheet.theme
     for flag, sign, colour, label in nonfinite_signs(theme):
-        there = filled == _STATES[flag]
+        there = filled == STATES[flag]
         rows, columns = np.nonzero(there & ~np.pad(there, ((0, 0), (1, 0)))[:, :-1])
         if not len(rows):
             continue
         at = heat.low + (columns + 0.5) * width
         halo = marker(sign, size + 2, theme.paper, 3.4, label=label)
         own = marker(sign, size, colour, 1.6, label=label)
-        ax.plot(at, rows, **halo, zorder=4)
-        ax.plot(at, rows, **own, zorder=5)
-        handles.append(Line2D([], [], **own))
+        sheet.ax.plot(at, rows, **halo, zorder=4)
+        sheet.ax.plot(at, rows, **own, zorder=5)
+        sheet.handles.append(Line2D([], [], **own))
     zero, unmeasured = (ZERO, "exactly zero"), (UNMEASURED, "not measured")
     for (state, label), colour in ((zero, theme.zero), (unmeasured, theme.unmeasured)):
-        handles += [patch(colour, label)] if state in filled else []
-    return handles
+        sheet.handles += [patch(colour, label)] if state in filled else []

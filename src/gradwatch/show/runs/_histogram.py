@@ -11,13 +11,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from ...run import Series
+from ...run import Run, Series
 from ...summarise import LOWEST, OCTAVES
 from .. import palette
 from .._figure import PERCENT, Style, colour_scale
-from ..charts import NONFINITE, Heat
+from ..charts import NONFINITE, Heat, histograms
 from ..palette import Theme
-from ._axes import Frame, patch, ramp, run_figure, steps_axis
+from ._axes import patch, ramp, run_figure, steps_axis
 from ._lines import draw_signs
 
 MOST = 320  # histograms in a picture
@@ -25,26 +25,25 @@ _NEAR = 0.995  # share of the elements that is drawn at least
 _GAP = 1.6  # octaves between minus and plus, where zeros are
 
 
-def draw_histogram(series: Series, title: str, theme: Theme) -> Figure:
+def draw_histogram(run: Run, series: Series, theme: Theme) -> Figure:
     """Returns the figure; the series has histograms."""
-    count = len(series.histogram_steps)
-    chosen = np.linspace(0, count - 1, min(count, MOST)).round().astype(np.intp)
-    steps = series.histogram_steps[chosen]
-    counts = series.histograms[chosen].astype(np.float64)
+    steps, counts = histograms(run, series.name, count=MOST)
     recorded = np.searchsorted(series.steps, steps)
     zeros = np.nan_to_num(series.zeros[recorded].filled(np.nan))
     total = counts.sum(axis=1) / np.maximum(1 - zeros, 1e-12)
     shares = counts / np.maximum(total, 1)[:, None]
     low, high = _octaves(counts)
+    count = len(series.histogram_steps)
     part = f", {MOST:,} of the {count:,} recorded" if count > MOST else ""
     place = "How the elements of the unscaled gradient before clipping lie along the"
-    frame = Frame(title, f"{place} number line{part}.", ((), 0), theme)
-    with run_figure(4.8, frame) as (figure, ax, handles):
+    words = f"Gradient of {series.name}", f"{place} number line{part}."
+    with run_figure(run, words, None, 4.8, theme) as (figure, sheet):
+        ax = sheet.ax
         edges = _edges(steps)
         norm = PowerNorm(0.6, 0.0, float(shares.max()) or 1.0)
         style: Style = {"norm": norm, "cmap": ramp(theme), "linewidth": 0}
-        count, half = high - low + 1, _GAP / 2
-        up = half + np.arange(count + 1)
+        span, half = high - low + 1, _GAP / 2
+        up = half + np.arange(span + 1)
         shares = np.ma.masked_equal(shares, 0)  # nothing there: the page
         above = shares[:, OCTAVES + low : OCTAVES + high + 1]
         below = shares[:, OCTAVES - 1 - high : OCTAVES - low]
@@ -52,7 +51,7 @@ def draw_histogram(series: Series, title: str, theme: Theme) -> Figure:
         ax.pcolormesh(edges, -up[::-1], below.T, **style)
         if zeros.any():
             ax.pcolormesh(edges, [-half * 0.7, half * 0.7], zeros[None], **style)
-        _value_axis(ax, low, count)
+        _value_axis(ax, low, span)
         steps_axis(ax, float(edges[0]), float(edges[-1]))
         # All recorded steps, with or without histogram, as flags only.
         kinds = NONFINITE.items()
@@ -60,9 +59,9 @@ def draw_histogram(series: Series, title: str, theme: Theme) -> Figure:
         every, flags = series.steps, np.bitwise_or.reduce(bad)[None]
         nothing = np.full(flags.shape, np.nan)
         heat = Heat((series.name,), every[0], every[-1], every, every, nothing, flags)
-        handles += draw_signs(ax, heat, theme)
+        draw_signs(sheet, heat)
         if zeros.any():
-            handles.append(patch(theme.ramp[2], "middle line: exact zeros"))
+            sheet.handles.append(patch(theme.ramp[2], "middle line: exact zeros"))
         ax.spines[:].set_visible(False)
         ax.axhline(0, color=palette.FAINT, lw=0.8, zorder=0)
         axis = colour_scale(mesh, ax, "share of its elements")
@@ -71,7 +70,7 @@ def draw_histogram(series: Series, title: str, theme: Theme) -> Figure:
     return figure
 
 
-def _octaves(counts: NDArray[np.float64]) -> tuple[int, int]:
+def _octaves(counts: NDArray[np.int64]) -> tuple[int, int]:
     """Returns the first and the last octave that are drawn, counted from `LOWEST`.
 
     They hold all but half a per cent of the elements at each end, over all steps, and

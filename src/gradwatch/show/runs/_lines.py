@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import offset_copy
 
@@ -23,43 +22,30 @@ from .._figure import (
 from .._fold import fold
 from .._format import printable
 from ..charts import Heat
-from ..palette import Theme
-from ._axes import Frame, nonfinite_signs, run_figure, steps_axis
+from ._axes import Sheet, nonfinite_signs, steps_axis
 
+LINES_HEIGHT = 4.4  # inches of a figure
 DASHES = ("-", (0, (5, 1.6)), "-", (0, (3, 1.2, 1, 1.2)), "-", (0, (1.2, 1.2)))
 SIGNS = ("o", "D", "s", "^", "P", "v")
 _MARGIN = 0.013  # room at both ends of the axis of steps, as a share of it
 _POINTS = 12  # of fewer numbers each is a point; so is one that stands alone
 
 
-def draw_lines(heat: Heat, label: str, scale: str, frame: Frame) -> Figure:
-    """Returns the figure of some rows, each drawn at the last step of its buckets.
+def draw_lines(
+    sheet: Sheet, heat: Heat, label: str, scale: str, limits: Sequence[float] = ()
+) -> None:
+    """Draws rows and signs, and sets the axes.
+
+    Each number is drawn at the last step of its bucket.
 
     Args:
+        sheet: The axes.
         heat: The numbers.
         label: The label of the axis.
         scale: "log", "share" or "linear".
-        frame: Everything around the axes.
-    """
-    with run_figure(4.4, frame) as (figure, ax, handles):
-        handles += lines_over_steps(ax, heat, scale, frame.theme)
-        ax.set_ylabel(label)
-        name_lines(ax, heat.names)
-    return figure
-
-
-def lines_over_steps(
-    ax: Axes, heat: Heat, scale: str, theme: Theme, limits: Sequence[float] = ()
-) -> list[Line2D]:
-    """Draws rows and signs, sets the axes, and returns the entries of the legend.
-
-    Args:
-        ax: The axes.
-        heat: The numbers.
-        scale: "log", "share" or "linear".
-        theme: The colours.
         limits: Further numbers that the axis of values must hold.
     """
+    ax, theme = sheet.ax, sheet.theme
     for row, values in enumerate(heat.values):
         there = np.isfinite(values)
         alone = there & ~np.pad(there, (1, 0))[:-1] & ~np.pad(there, (0, 1))[1:]
@@ -85,10 +71,12 @@ def lines_over_steps(
         ax.set_ylim(*ends)
         log_ticks(ax.yaxis, *ends)
     bare(ax, keep=("bottom",), grid="y")
-    return draw_signs(ax, heat, theme)
+    ax.set_ylabel(label)
+    _name_lines(ax, heat.names)
+    draw_signs(sheet, heat)
 
 
-def name_lines(ax: Axes, names: Sequence[str]) -> None:
+def _name_lines(ax: Axes, names: Sequence[str]) -> None:
     """Writes names beside the ends of lines, moved apart where they would touch."""
     short = fold((printable(name) for name in names), 30)
     figure = ax.get_figure(root=True)
@@ -113,19 +101,21 @@ def name_lines(ax: Axes, names: Sequence[str]) -> None:
         ax.text(1, at - over, text, color=line.get_color(), **style)
 
 
-def draw_signs(ax: Axes, heat: Heat, theme: Theme) -> list[Line2D]:
+def draw_signs(sheet: Sheet, heat: Heat) -> None:
     """Puts what is not finite at the upper edge, and exact zeros at the lower."""
-    handles = []
+    ax, theme = sheet.ax, sheet.theme
     edge: Style = {"transform": ax.get_xaxis_transform(), "clip_on": False}
     for flag, sign, colour, label in nonfinite_signs(theme):
         steps = heat.last[((heat.flags & flag) != 0).any(axis=0)]
         style = marker(sign, 7, colour, 1.8, label=label)
-        handles += points(ax, (steps, [0.97] * len(steps)), style, **edge, zorder=6)
+        sheet.handles += points(
+            ax, (steps, [0.97] * len(steps)), style, **edge, zorder=6
+        )
     if ax.get_yscale() != "log" or not (heat.values == 0).any():
-        return handles
+        return
     hollow: Style = {"markerfacecolor": "none", "label": "exactly zero"}
     for row, values in enumerate(heat.values):
         steps = heat.last[values == 0]
         style = marker("o", 4.5, theme.hues[row % len(theme.hues)], **hollow)
         points(ax, (steps, [0.015 + 0.02 * row] * len(steps)), style, **edge)
-    return [*handles, Line2D([], [], **marker("o", 4.5, theme.muted, **hollow))]
+    sheet.handles.append(Line2D([], [], **marker("o", 4.5, theme.muted, **hollow)))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..._errors import GradwatchError, counted
-from .._baselines import Baseline, baselines, described
+from .._baselines import Baseline, baselines
 from .._checked import is_count
 from .._method import method, result
 from .._place import Place
@@ -70,11 +70,8 @@ def occlusion(  # noqa: PLR0913 - the window, and what is put into it
         scores = [_covered_scores(problem, b, number, windows) for b in starts]
         fall = score - np.mean(scores, axis=0)
         values.append(_spread(place, windows, fall))
-    settings = {
-        "baseline": described(baseline),
-        "window": str(window),
-        "stride": str(window if stride is None else stride),
-    }
+    step = window if stride is None else stride
+    settings = {"window": str(window), "stride": str(step)}
     return result(problem, values, score, settings=settings)
 
 

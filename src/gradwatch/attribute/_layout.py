@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 KEEP = ("values", "score", "delta", "baseline_score", "activation", "inputs")
 REQUIRED = ("values", "score")
+WORDS = ("method", "target", "layer")
+"""What is said of an attribution in words; also the name of its attribute."""
 
 
 def checked_keep(keep: Any) -> tuple[str, ...]:
@@ -79,7 +81,7 @@ def header_of(result: Attribution) -> dict[str, Any]:
         ]
 
     return {
-        **{name: getattr(result, name) for name in ("method", "target", "layer")},
+        **{name: getattr(result, name) for name in WORDS},
         "settings": [plain_settings(result.settings)],
         "places": tensors(result.places),
         "sources": tensors(result.sources),
@@ -104,7 +106,7 @@ def from_columns(
 
     sources = [source for source in header["sources"] if source["name"] in inputs]
     return {
-        **{name: header[name] for name in ("method", "target", "layer")},
+        **{name: header[name] for name in WORDS},
         **{name: columns.get(name) for name in ("score", "delta", "baseline_score")},
         "places": tuple(place(t, values[t["name"]]) for t in header["places"]),
         "sources": tuple(place(t, inputs[t["name"]]) for t in sources),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import itertools
 import math
 import os
 import warnings
@@ -187,23 +186,16 @@ def _remaining(batches: Batches, store: DatasetStore) -> Iterator[DatasetBatch]:
     done, total = len(store.batches), batches.total
     if total is not None and (total < done or (store.ended and total > done)):
         raise _other_data(f"{in_batches(total)} where {done} are done")
-    if batches.at is not None or store.ended:
-        for number in sorted({0, done - 1 if batches.at else 0} & set(range(done))):
-            for first in itertools.islice(batches.start(number), 1):
-                _check_batch(first, store, number)
-        return batches.start(done)
+    numbers = {0, done - 1} if batches.at else set(range(1 if store.ended else done))
     stream = batches.start(0)
-    for number in range(done):
+    for number in sorted(numbers & set(range(done))):
+        stream = batches.start(number) if batches.at else stream
         batch = next(stream, None)
-        if batch is None:
+        if batch is None and not store.ended:
             raise _other_data(f"{in_batches(number)} where {done} are done")
-        _check_batch(batch, store, number)
-    return stream
-
-
-def _check_batch(batch: DatasetBatch, store: DatasetStore, number: int) -> None:
-    if checksum(batch) != store.batches[number, 1]:
-        raise _other_data(f"a batch {number} that is another one than in the store")
+        if batch is not None and checksum(batch) != store.batches[number, 1]:
+            raise _other_data(f"a batch {number} that is another one than in the store")
+    return batches.start(done) if batches.at else stream
 
 
 def _other_data(received: str) -> GradwatchError:

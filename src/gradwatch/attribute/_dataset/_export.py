@@ -22,7 +22,7 @@ SUFFIXES = (".npz", ".parquet")
 def export(
     path: str | os.PathLike[str],
     columns: Mapping[str, Any],
-    ends: Sequence[int],
+    batches: Sequence[slice],
     words: Mapping[str, Any],
 ) -> None:
     """Writes the columns to one file, which is there when it is whole.
@@ -36,7 +36,6 @@ def export(
             f"`path` must end in .npz or .parquet. Received: {str(target)!r}."
         )
     write = _write_npz if target.suffix == ".npz" else _write_parquet
-    batches = [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]
     with replacing(target) as file:
         write(file, columns, batches, json.dumps(words))
 

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from ..._errors import GradwatchError, arg
+from .._layout import WORDS
 
 FORMAT = 1
 """Version of the layout; grows when an older gradwatch could not read it."""
@@ -50,12 +51,12 @@ def require_zarr() -> Any:
     """
     try:
         import zarr
+
+        version = zarr.__version__
     except ImportError:
         version = "none is installed"
-    else:
-        version = zarr.__version__
-        if [int(part) for part in re.findall(r"\d+", version)] >= [3, 1, 3]:
-            return zarr
+    if [int(part) for part in re.findall(r"\d+", version)] >= [3, 1, 3]:
+        return zarr
     raise MissingLibraryError(
         "`attribute_dataset` needs zarr 3.1.3 or newer for its store. Received: "
         f'{version}. `pip install "gradwatch[zarr]"` brings it.'
@@ -235,8 +236,7 @@ class DatasetStore:
 
     def _describe(self, *, complete: bool) -> None:
         self.complete = complete
-        known = ("method", "target", "layer")
-        public = {name: self.header[name] for name in known}
+        public = {name: self.header[name] for name in WORDS}
         public["settings"] = self.header["settings"][0]
         self._group.attrs.put({**public, "complete": complete, KEY: self.header})
 

@@ -46,7 +46,7 @@ class TheVariable:
 
 
 def as_pattern(pattern: Any, argument: str) -> Pattern:
-    """Returns a pattern that can be compared and hashed: lists become tuples.
+    """Returns a pattern that can be compared and hashed: lists become a flat tuple.
 
     Raises:
         GradwatchError: If it is not a pattern.
@@ -57,7 +57,8 @@ def as_pattern(pattern: Any, argument: str) -> Pattern:
                 f"{arg(argument)} must hold at least one pattern. Received: an empty "
                 "list. Leave it out to select all."
             )
-        return tuple(as_pattern(item, argument) for item in pattern)
+        parts = [as_pattern(item, argument) for item in pattern]
+        return tuple(part for item in parts for part in each(item))
     if isinstance(pattern, keras.Variable):
         return TheVariable(pattern)
     if isinstance(pattern, keras.KerasTensor) and producer_of(pattern) is not None:
@@ -74,6 +75,11 @@ def as_pattern(pattern: Any, argument: str) -> Pattern:
         f"{arg(argument)} must be a name, a glob, a compiled regular expression, an "
         f"index, {kinds}or a list of these. Received: {described(pattern)}.{way_out}"
     )
+
+
+def each(pattern: Pattern) -> tuple[Pattern, ...]:
+    """Returns the patterns of a list of them, or the only one."""
+    return pattern if isinstance(pattern, tuple) else (pattern,)
 
 
 def described(value: object) -> str:
@@ -137,9 +143,6 @@ def layer_addresses(pattern: Pattern, tree: Tree) -> list[str]:
         AddressError: If nothing matches, or a short name matches several layers.
     """
     names = list(tree.layers)
-    if isinstance(pattern, tuple):
-        matches = {a for item in pattern for a in layer_addresses(item, tree)}
-        return [name for name in names if name in matches]
     if isinstance(pattern, int):
         return [by_index(pattern, names, "layer")]
     if isinstance(pattern, TheVariable):

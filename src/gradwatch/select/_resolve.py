@@ -16,6 +16,7 @@ from ._patterns import (
     ambiguous,
     by_index,
     described,
+    each,
     is_glob,
     layer_addresses,
     matching,
@@ -58,18 +59,21 @@ def resolve(wrt: Wrt, tree: Tree) -> Selection:
     frozen: dict[str, WeightNode] = {}
     taps: dict[Leaf, None] = {}
     wanted_inputs: list[Pattern] = []
-    for selector in selectors(wrt):
+    pairs = [(s, pattern) for s in selectors(wrt) for pattern in each(s.pattern)]
+    for selector, pattern in pairs:
         if isinstance(selector, Weights):
-            matches = _weights(selector.pattern, tree)
-            if selector.pattern is None:
+            matches = _weights(pattern, tree)
+            if pattern is None:
                 frozen |= {n: w for n, w in matches.items() if not w.trainable}
                 matches = {n: w for n, w in matches.items() if w.trainable}
             chosen |= matches
             per_call |= set(matches) if selector.per_call else set()
         elif isinstance(selector, Activations):
-            taps |= dict.fromkeys(_taps(selector, tree))
+            base, call, path = split_suffix(pattern, tree)
+            for address in layer_addresses(base, tree):
+                taps[Leaf("activation", address, selector.at, call, path)] = None
         else:
-            wanted_inputs.append(selector.pattern)
+            wanted_inputs.append(pattern)
     in_order = {name: node for name, node in tree.weights.items() if name in chosen}
     frozen = {name: node for name, node in frozen.items() if name not in chosen}
     by_call = tuple(name for name in in_order if name in per_call)
@@ -128,28 +132,21 @@ def _weights(pattern: Pattern, tree: Tree) -> dict[str, WeightNode]:
     learnable = {n: w for n, w in tree.weights.items() if w.learnable}
     if pattern is None:
         return learnable
-    if isinstance(pattern, tuple):
-        parts = [_weights(item, tree) for item in pattern]
-        return {name: node for part in parts for name, node in part.items()}
     if isinstance(pattern, int):
         name = by_index(pattern, list(learnable), "weight")
         return {name: learnable[name]}
     if isinstance(pattern, TheVariable):
-        return _the_variable(pattern, tree)
+        own = pattern.variable
+        if matches := {n: w for n, w in tree.weights.items() if w.variable is own}:
+            return matches
+        raise AddressError(
+            f"{arg('wrt')} must be a weight of the model {tree.model.name!r}. "
+            f"Received: {pattern!r}, which belongs to another model or layer. "
+            f"{listing()} lists its weights."
+        )
     if isinstance(pattern, str | re.Pattern):
         return _weights_by_name(pattern, tree, learnable)
     return _below(layer_addresses(pattern, tree), tree, learnable)
-
-
-def _the_variable(pattern: TheVariable, tree: Tree) -> dict[str, WeightNode]:
-    for name, node in tree.weights.items():
-        if node.variable is pattern.variable:
-            return {name: node}
-    raise AddressError(
-        f"{arg('wrt')} must be a weight of the model {tree.model.name!r}. Received: "
-        f"{pattern!r}, which belongs to another model or layer. "
-        f"{listing()} lists its weights."
-    )
 
 
 def _weights_by_name(
@@ -158,14 +155,13 @@ def _weights_by_name(
     wild = is_glob(pattern)
     if pattern in tree.weights:
         return {str(pattern): tree.weights[str(pattern)]}
-    if not wild and (pattern in tree.layers or pattern in tree.aliases):
-        layer = tree.aliases.get(str(pattern), str(pattern))
-        return _below([layer], tree, learnable)
-    names = list(learnable) if wild else list(tree.weights)
-    as_weight = with_aliases(pattern, names, tree.weight_aliases)
     as_layer: list[str] = []
     if isinstance(pattern, str):
         as_layer = with_aliases(pattern, list(tree.layers), tree.aliases)
+    if not wild and (pattern in tree.layers or pattern in tree.aliases):
+        return _below(as_layer, tree, learnable)
+    names = list(learnable) if wild else list(tree.weights)
+    as_weight = with_aliases(pattern, names, tree.weight_aliases)
     if wild:  # A layer without weights is passed over.
         below = _below(as_layer, tree, learnable, strict=False)
         as_weight, as_layer = [*{*as_weight, *below}], []
@@ -213,19 +209,6 @@ def _below(
 # activations --------------------------------------------------------------------------
 
 
-def _taps(selector: Activations, tree: Tree) -> list[Leaf]:
-    taps: list[Leaf] = []
-    chosen = selector.pattern
-    patterns = chosen if isinstance(chosen, tuple) else (chosen,)
-    for pattern in patterns:
-        base, call, path = split_suffix(pattern, tree)
-        taps += [
-            Leaf("activation", address, selector.at, call, path)
-            for address in layer_addresses(base, tree)
-        ]
-    return taps
-
-
 def split_suffix(pattern: Pattern, tree: Tree) -> tuple[Pattern, int, str]:
     """Splits `conv@2[1]` into the layer, the call and the path in the structure."""
     if not isinstance(pattern, str) or matching(pattern, [*tree.layers, *tree.aliases]):
@@ -265,8 +248,6 @@ def matching_inputs(
     for pattern in patterns:
         if pattern is None:
             matches |= set(names)
-        elif isinstance(pattern, tuple):
-            matches |= set(matching_inputs(pattern, names, alias))
         elif isinstance(pattern, int):
             matches.add(by_index(pattern, names, "input"))
         else:

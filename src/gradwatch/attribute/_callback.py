@@ -155,12 +155,10 @@ class AttributionImages(keras.callbacks.Callback):
         except refusals:
             raise
         except Exception as error:  # noqa: BLE001 - ours must not end a training
-            self._failed(error)
-
-    def _failed(self, error: Exception) -> None:
-        again = isinstance(error, OSError)  # a disk may have room again the next time
-        self._stopped = not again
-        if not self._warned:
+            again = isinstance(error, OSError)  # a disk may have room the next time
+            self._stopped = not again
+            if self._warned:
+                return
             self._warned = True
             goes_on = " It is tried again the next time." if again else ""
             warnings.warn(
@@ -168,7 +166,7 @@ class AttributionImages(keras.callbacks.Callback):
                 f"{type(error).__name__}: {error}.{goes_on} The training goes on; what "
                 f"was drawn before is in {str(self._writer.directory)!r}.",
                 RuntimeWarning,
-                stacklevel=3,
+                stacklevel=2,
             )
 
 

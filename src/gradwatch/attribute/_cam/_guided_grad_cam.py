@@ -57,22 +57,17 @@ def guided_grad_cam(
     where = grad_cam(
         model, x, target, layer=layer, data_format=data_format, batch_size=batch_size
     )
-    map_ = _single(where)
-    guided = guided_backprop(model, x, target, batch_size=batch_size)
-    places = [_masked(place, map_) for place in guided.places]
-    return replace(guided, places=tuple(places), layer=where.layer)
-
-
-def _single(where: Attribution) -> Place:
-    """Returns the map, which must be one and lie over an input."""
     if len(where.places) != 1:
         raise GradwatchError(
             f"{arg('layer')} must give one tensor, in one call, to draw the map from. "
             f"Received: {quoted(where.names)}. Name one: 'layer@1' is its first call, "
             "'layer[0]' its first tensor."
         )
-    lying_over(where.names, len(where.places[0].spatial), where.sources)
-    return where.places[0]
+    map_ = where.places[0]
+    lying_over(where.names, len(map_.spatial), where.sources)
+    guided = guided_backprop(model, x, target, batch_size=batch_size)
+    places = [_masked(place, map_) for place in guided.places]
+    return replace(guided, places=tuple(places), layer=where.layer)
 
 
 def _masked(place: Place, map_: Place) -> Place:

@@ -57,8 +57,7 @@ def score_cam(
         model, x, target, layer, data_format, batch_size, free="inputs"
     )
 
-    def weigh(place: Place, gradient: np.ndarray) -> np.ndarray:
-        del gradient
+    def weigh(place: Place, _: np.ndarray) -> np.ndarray:
         channels = np.moveaxis(place.values, place.channels or 0, 0)
         increase = _masked_scores(problem, channels)
         increase = np.exp(increase - increase.max(axis=0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import keras
 import numpy as np
@@ -66,24 +65,18 @@ def known(seed: int = 0) -> Known:
     )
     model.set_weights([first, offset, second, bias])
     model.compile(keras.optimizers.SGD(1.0), "mse")
-    return Known(model, x, y, **_chain_rule(x, y, first, offset, second, bias))
-
-
-def _chain_rule(x: np.ndarray, y: np.ndarray, *weights: np.ndarray) -> dict[str, Any]:
-    first, offset, second, bias = weights
+    # The chain rule.
     hidden = np.tanh(x @ first + offset)
     error = hidden @ second + bias - y
     at_head = 2 * error / error.size
     at_hidden = at_head @ second.T
     before_tanh = at_hidden * (1 - hidden**2)
-    return {
-        "value": float(np.mean(error**2)),
-        "weights": {
-            "hidden/kernel": x.T @ before_tanh,
-            "hidden/bias": before_tanh.sum(axis=0),
-            "head/kernel": hidden.T @ at_head,
-            "head/bias": at_head.sum(axis=0),
-        },
-        "activations": {"hidden": at_hidden, "head": at_head},
-        "inputs": before_tanh @ first.T,
+    weights = {
+        "hidden/kernel": x.T @ before_tanh,
+        "hidden/bias": before_tanh.sum(axis=0),
+        "head/kernel": hidden.T @ at_head,
+        "head/bias": at_head.sum(axis=0),
     }
+    activations = {"hidden": at_hidden, "head": at_head}
+    value = float(np.mean(error**2))
+    return Known(model, x, y, value, weights, activations, before_tanh @ first.T)

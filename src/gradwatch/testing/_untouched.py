@@ -66,7 +66,8 @@ def _snapshot(model: keras.Model) -> dict[str, Any]:
     """Returns everything to compare, by a readable path."""
     snapshot = _ModelState()
     # First: Keras creates the dtype policy in its global state when it is read.
-    settings = _settings()
+    settings: dict[str, Any] = {"dtype_policy": keras.config.dtype_policy().name}
+    settings |= {name: getattr(keras.config, name)() for name in _SETTINGS}
     snapshot.add("model", model)
     snapshot.add_classes(model)
     for name, state in global_settings().items():
@@ -165,11 +166,6 @@ def _nonempty(state: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in state.items()
         if value is not None and not (isinstance(value, list | dict) and not value)
     }
-
-
-def _settings() -> dict[str, Any]:
-    settings = {name: getattr(keras.config, name)() for name in _SETTINGS}
-    return settings | {"dtype_policy": keras.config.dtype_policy().name}
 
 
 def _random_streams() -> dict[str, Any]:

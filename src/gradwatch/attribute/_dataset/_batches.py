@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -61,7 +62,11 @@ def batches_of(data: Any, batch_size: int | None) -> Batches:
     if not isinstance(data, Iterable | type) and callable(data):
         data = data()
     if isinstance(data, Iterable):
-        return Batches(_length(data), iterable=data)
+        total = None
+        # There is none, or (of a `tf.data.Dataset`) it is unknown or infinite.
+        with contextlib.suppress(TypeError):
+            total = len(data)  # type: ignore[arg-type]
+        return Batches(total, iterable=data)
     raise GradwatchError(
         "`data` must be arrays, a `tf.data.Dataset`, a `keras.utils.PyDataset`, a "
         "generator, a function that makes one, or anything else that gives batches. "
@@ -89,13 +94,6 @@ def _to_numpy(leaf: Any) -> Any:
     if hasattr(leaf, "detach"):  # a tensor of torch, on another backend
         leaf = leaf.detach().cpu()
     return np.asanyarray(leaf) if hasattr(leaf, "__array__") else leaf
-
-
-def _length(data: Any) -> int | None:
-    try:
-        return len(data)
-    except TypeError:  # none, or (of a `tf.data.Dataset`) unknown or infinite
-        return None
 
 
 def _is_arrays(data: Any) -> bool:

@@ -198,8 +198,12 @@ class DatasetStore:
             self._describe(complete=False)
         for name in self.columns:
             self._write(name, self.rows, arrays[name])
-        rows, bad = len(arrays["score"]), _nonfinite(arrays)
-        batch = np.array([[rows, checksum, bad, known.index(settings)]], "int64")
+        bad = np.zeros(len(arrays["score"]), bool)
+        for name, array in arrays.items():
+            if name == "score" or name.partition(".")[0] == "values":
+                bad |= ~np.isfinite(array.reshape(len(array), -1)).all(axis=1)
+        row = (len(bad), checksum, int(bad.sum()), known.index(settings))
+        batch = np.array([row], "int64")
         self._write(BATCHES, len(self.batches), batch)
         self.batches = np.concatenate([self.batches, batch])
 
@@ -285,15 +289,6 @@ def _checked_path(to: Any) -> Path:
             "`export` method of the result writes .npz and .parquet files."
         )
     return Path(to)
-
-
-def _nonfinite(arrays: Mapping[str, np.ndarray]) -> int:
-    """Returns the number of examples with a value or score that is not finite."""
-    bad = np.zeros(len(arrays["score"]), bool)
-    for name, array in arrays.items():
-        if name == "score" or name.partition(".")[0] == "values":
-            bad |= ~np.isfinite(array.reshape(len(array), -1)).all(axis=1)
-    return int(bad.sum())
 
 
 class FirstRows:

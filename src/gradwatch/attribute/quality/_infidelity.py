@@ -191,8 +191,6 @@ def _own_baseline(a: Attribution, problem: Problem) -> list[np.ndarray]:
 
 
 def _mean(several: list[list[np.ndarray]]) -> list[np.ndarray]:
-    if len(several) == 1:
-        return several[0]
     return [np.mean(arrays, axis=0) for arrays in zip(*several, strict=True)]
 
 

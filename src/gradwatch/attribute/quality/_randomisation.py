@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from ..._errors import GradwatchError, quoted, renamed
-from ...select import resolve, walk
+from ...select import WeightNode, resolve, walk
 from ...select import weights as weights_of
 from .._checked import is_count, require, require_one_of
 from .._progress import progress_bar
 from .._result import Attribution
 from ._question import flat_values, question_of
 from ._randomisation_result import Randomisation
-from ._reinitialise import layers_with_weights, put_back, randomise
+from ._reinitialise import put_back, randomise
 from ._similarity import spearman, ssim
 
 ORDERS = ("cascading", "independent")
@@ -78,7 +78,10 @@ def randomisation(
     a, again, x = question_of(a, model, x)
     first = again(model, x)
     tree = walk(model)
-    weights = layers_with_weights(tree)
+    weights: dict[str, list[WeightNode]] = {}
+    for node in tree.weights.values():
+        if node.learnable:
+            weights.setdefault(node.layer, []).append(node)
     chosen = _chosen(tree, weights, layers)
     nodes = [node for address in chosen for node in weights[address]]
     changed: dict[str, tuple[Any, Any, Any]] = {}

@@ -173,9 +173,8 @@ def _items(names: list[str], baseline: Baseline) -> list[Any]:
     if isinstance(baseline, Mapping):
         short = {name: name.removeprefix("inputs[").removesuffix("]") for name in names}
         known = {**{s: n for n, s in short.items()}, **{n: n for n in names}}
-        unknown = [key for key in baseline if key not in known]
-        given = {known[key]: item for key, item in baseline.items() if key in known}
-        if unknown or set(given) != set(names):
+        given = {known.get(key, ""): item for key, item in baseline.items()}
+        if set(given) != set(names):
             raise GradwatchError(
                 f"{arg('baseline')} must have a value for each of "
                 f"{quoted(short.values())}. Received: {quoted(map(str, baseline))}."

@@ -176,11 +176,9 @@ def _bars(place: Place, names: list[str] | None) -> Part:
     data = place.activation.reshape(len(values), -1)
     if names is None:
         word = "feature" if place.name.startswith("inputs") else "unit"
-        names = (
-            [f"{word} {number}" for number in range(values.shape[1])]
-            if len(shape) <= 1
-            else [str([*map(int, index)]) for index in np.ndindex(*shape)]
-        )
+        names = [f"{word} {number}" for number in range(values.shape[1])]
+        if len(shape) > 1:
+            names = [str([*map(int, index)]) for index in np.ndindex(*shape)]
     _require_names(names, values.shape[1], "feature", place)
     return place.name, values, data if data.shape == values.shape else None, [names]
 

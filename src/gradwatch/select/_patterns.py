@@ -150,28 +150,19 @@ def layer_addresses(pattern: Pattern, tree: Tree) -> list[str]:
             f"{arg('wrt')} must name layers here. Received: {pattern!r}, a variable. "
             "Write `gradwatch.weights(variable)`."
         )
-    if isinstance(pattern, type):
-        return _of_class(pattern, names, tree)
     if isinstance(pattern, keras.Operation):
         return [_of_object(pattern, tree)]
-    return _by_name(pattern, names, tree)
-
-
-def _of_class(pattern: type, names: list[str], tree: Tree) -> list[str]:
-    matches = [n for n in names if isinstance(tree.layers[n].layer, pattern)]
-    if matches:
-        return matches
-    if issubclass(pattern, keras.layers.InputLayer):
-        raise AddressError(is_an_input(pattern.__name__, tree))
-    kinds = sorted({type(node.layer).__name__ for node in tree.layers.values()})
-    raise AddressError(
-        f"{arg('wrt')} must name at least one layer of the model. Received: the class "
-        f"{pattern.__name__}, of which {tree.model.name!r} has no layer. It has: "
-        f"{quoted(kinds)}. {listing()} lists them all."
-    )
-
-
-def _by_name(pattern: str | re.Pattern[str], names: list[str], tree: Tree) -> list[str]:
+    if isinstance(pattern, type):
+        if matches := [n for n in names if isinstance(tree.layers[n].layer, pattern)]:
+            return matches
+        if issubclass(pattern, keras.layers.InputLayer):
+            raise AddressError(is_an_input(pattern.__name__, tree))
+        kinds = sorted({type(node.layer).__name__ for node in tree.layers.values()})
+        raise AddressError(
+            f"{arg('wrt')} must name at least one layer of the model. Received: the "
+            f"class {pattern.__name__}, of which {tree.model.name!r} has no layer. It "
+            f"has: {quoted(kinds)}. {listing()} lists them all."
+        )
     matches = with_aliases(pattern, names, tree.aliases)
     if len(matches) > 1 and not is_glob(pattern):
         raise AddressError(ambiguous(str(pattern), matches))

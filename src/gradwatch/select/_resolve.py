@@ -84,9 +84,7 @@ def selectors(wrt: Wrt) -> list[Weights | Activations | Inputs]:
     """Returns the selectors of a `wrt` argument as a list; None means all weights."""
     if wrt is None:
         return [Weights()]
-    items = [wrt] if isinstance(wrt, Weights | Activations | Inputs) else wrt
-    if not isinstance(items, list | tuple):
-        raise GradwatchError(_not_a_selector(items))
+    items = list(wrt) if isinstance(wrt, list | tuple) else [wrt]
     if not items:
         raise GradwatchError(
             f"{arg('wrt')} must hold at least one selector. Received: an empty list. "
@@ -95,7 +93,7 @@ def selectors(wrt: Wrt) -> list[Weights | Activations | Inputs]:
     for item in items:
         if not isinstance(item, Weights | Activations | Inputs):
             raise GradwatchError(_not_a_selector(item))
-    return list(items)
+    return items
 
 
 def _not_a_selector(item: object) -> str:

@@ -167,10 +167,9 @@ def choose(names: Sequence[str], which: str | int | None, argument: str) -> str:
     Raises:
         TargetError: If there is no such output, or several and none is chosen.
     """
-    names = list(names)
+    if which is None and len(names) == 1:
+        return names[0]
     if which is None:
-        if len(names) == 1:
-            return names[0]
         raise TargetError(
             "The target must be one output of the model. Received: no choice among "
             f"its {len(names)} outputs {quoted(names)}. Name one: "

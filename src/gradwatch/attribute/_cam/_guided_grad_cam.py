@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from ..._errors import GradwatchError, arg, quoted
 from .._gradient import guided_backprop
 from .._method import method
-from .._place import Place
+from .._place import laid_over
 from .._result import Attribution
 from ._grad_cam import grad_cam
 from ._map import cam_problem, lying_over
@@ -66,16 +64,11 @@ def guided_grad_cam(
     map_ = where.places[0]
     lying_over(where.names, len(map_.spatial), where.sources)
     guided = guided_backprop(model, x, target, batch_size=batch_size)
-    places = [_masked(place, map_) for place in guided.places]
+    # Values stay as they are where the map cannot lie over them.
+    places = [
+        replace(place, values=place.values * laid_over(map_.values, place))
+        if len(place.spatial) == len(map_.spatial)
+        else place
+        for place in guided.places
+    ]
     return replace(guided, places=tuple(places), layer=where.layer)
-
-
-def _masked(place: Place, map_: Place) -> Place:
-    """Returns the values where the map is; others, where it cannot lie over them."""
-    if len(place.spatial) != len(map_.spatial):
-        return place
-    size = tuple(place.values.shape[axis] for axis in place.spatial)
-    mask = map_.upsample(size).values
-    if place.channels is not None:
-        mask = np.expand_dims(mask, place.channels)
-    return replace(place, values=place.values * mask)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import math
 import os
 import warnings
@@ -156,22 +157,22 @@ def _run(
 ) -> None:
     """Explains and stores the batches that are left."""
     most = min((n for n in (total, num_batches) if n is not None), default=None)
-    done, limit = len(store.batches), num_batches or math.inf
+    done = len(store.batches)
+    left = None if num_batches is None else max(num_batches - done, 0)
     bar = progress_bar(store.path.name, most, progress, done=done, patience=0)
     with bar as advance:
-        while done < limit and (batch := next(remaining, None)) is not None:
-            add(batch)
-            del batch  # Before the next one is made: one at a time is enough.
+        # `map` lets go of a batch before the next one is made: one at a time is enough.
+        for _ in map(add, itertools.islice(remaining, left)):
             # Cycles of this batch, before they are many; the old ones are left alone.
             gc.collect(1)
             advance(1, f"batches, {store.rows:,} examples")
-            done += 1
     if not store.rows:
         raise GradwatchError(
             "`data` must give at least one batch. Received: none. A generator can be "
             "used only once: give the function that makes it, or a fresh one."
         )
-    store.finish(ended=done < limit or total == done)
+    done = len(store.batches)
+    store.finish(ended=done < (num_batches or math.inf) or total == done)
 
 
 # the same data as before --------------------------------------------------------------

@@ -10,13 +10,12 @@ import numpy as np
 
 from ..._errors import GradwatchError, counted, renamed
 from .._layout import WORDS, by_name, from_columns
-from .._result import Attribution, single
+from .._result import NUMBERS, Attribution, single
 from ._export import export
 from ._store import DatasetStore
 
-_PARTS = ("score", "baseline_score", "delta")
 _TENSORS = ("values", "activation", "inputs")
-_NUMBERS = ("mean", "mean_abs", "min", "max")
+_SUMMARY = ("mean", "mean_abs", "min", "max")
 
 
 class AttributedDataset:
@@ -174,7 +173,7 @@ class AttributedDataset:
             "batches": self.num_batches,
             "complete": self.complete,
             "nonfinite": self.nonfinite,
-            **{part: self._summary(getattr(self, part)) for part in _PARTS},
+            **{part: self._summary(getattr(self, part)) for part in NUMBERS},
             "values": {name: self._summary(array) for name, array in values.items()},
         }
 
@@ -187,11 +186,11 @@ class AttributedDataset:
             if n.size:
                 sums.append((n.size, n.sum(), np.abs(n).sum(), n.min(), n.max()))
         if not sums:
-            return dict.fromkeys(_NUMBERS)
+            return dict.fromkeys(_SUMMARY)
         counts, totals, sizes, lows, highs = zip(*sums, strict=True)
         count = sum(counts)
         numbers = sum(totals) / count, sum(sizes) / count, min(lows), max(highs)
-        return dict(zip(_NUMBERS, map(float, numbers), strict=True))
+        return dict(zip(_SUMMARY, map(float, numbers), strict=True))
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Writes a copy for other tools, one batch in memory at a time.

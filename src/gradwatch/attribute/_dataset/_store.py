@@ -98,7 +98,7 @@ class DatasetStore:
 
     def forget(self) -> None:
         """Counts no batch any more; what is on disk stays until the next one."""
-        self.header: dict[str, Any] = {}
+        self.header: dict[str, Any] = {"columns": []}
         self.batches = np.zeros((0, len(FIELDS)), "int64")
         self.complete = False
 
@@ -129,17 +129,13 @@ class DatasetStore:
         self.complete = bool(attributes["complete"])
         if BATCHES in group:
             batches = np.asarray(group[BATCHES][:])
-            lengths = [group[n].shape[0] if n in group else 0 for n in self.columns]
+            names = header["columns"]
+            lengths = [group[n].shape[0] if n in group else 0 for n in names]
             # A row of zeros was made room for, but never written.
             counts = (batches[:, 0] > 0) & (batches[:, 0].cumsum() <= min(lengths))
             self.batches = batches[: int(np.cumprod(counts).sum())]
 
     # reading --------------------------------------------------------------------------
-
-    @property
-    def columns(self) -> list[str]:
-        """Names of the columns."""
-        return list(self.header.get("columns", ()))
 
     @property
     def rows(self) -> int:
@@ -153,7 +149,7 @@ class DatasetStore:
 
     def arrays(self) -> dict[str, Any]:
         """Returns the columns, as far as they count, to be read where asked for."""
-        arrays = {name: self._group[name] for name in self.columns}
+        arrays = {name: self._group[name] for name in self.header["columns"]}
         return {
             name: array if array.shape[0] == self.rows else FirstRows(array, self.rows)
             for name, array in arrays.items()
@@ -196,7 +192,7 @@ class DatasetStore:
         if settings not in known or self.complete:
             known += [] if settings in known else [settings]
             self._describe(complete=False)
-        for name in self.columns:
+        for name in self.header["columns"]:
             self._write(name, self.rows, arrays[name])
         bad = np.zeros(len(arrays["score"]), bool)
         for name, array in arrays.items():
@@ -213,7 +209,7 @@ class DatasetStore:
         array[start:stop] = rows
 
     def _check_shapes(self, arrays: Mapping[str, np.ndarray]) -> None:
-        for name in self.columns:
+        for name in self.header["columns"]:
             column, array = self._group[name], arrays.get(name)
             wanted = f"shape {column.shape[1:]} of {column.dtype}"
             now = (
@@ -229,7 +225,7 @@ class DatasetStore:
 
     def finish(self, *, ended: bool) -> None:
         """Marks the store as complete, and deletes what does not count."""
-        for name in self.columns:
+        for name in self.header["columns"]:
             array = self._group[name]
             if array.shape[0] > self.rows:
                 array.resize((self.rows, *array.shape[1:]))

@@ -140,15 +140,13 @@ def flat_values(a: Attribution) -> np.ndarray:
 
 def _inputs(a: Attribution, model: Any) -> Any:
     """Puts the inputs that an attribution keeps back into the model's structure."""
-    arrays = [source.values for source in a.sources]
-    names = [s.name.removeprefix("inputs[").removesuffix("]") for s in a.sources]
-    if [s.name for s in a.sources] == ["inputs"]:
-        return arrays[0]
-    structure = input_structure(model)
-    by_position = names == [str(number) for number in range(len(names))]
-    if by_position or isinstance(structure, list | tuple):
-        return arrays
-    return dict(zip(names, arrays, strict=True))
+    if [source.name for source in a.sources] == ["inputs"]:
+        return a.inputs
+    arrays = {s.name.removeprefix("inputs[").removesuffix("]"): s for s in a.sources}
+    by_position = [*arrays] == [str(number) for number in range(len(arrays))]
+    if by_position or isinstance(input_structure(model), list | tuple):
+        return [source.values for source in a.sources]
+    return {name: source.values for name, source in arrays.items()}
 
 
 def _require_fit(model: Any, batch: Any) -> None:

@@ -42,7 +42,7 @@ def method(function: Method) -> Method:
         for name in ("model", "x", "options"):
             arguments.pop(name, None)
         again = functools.partial(named, **arguments)
-        made = {"method": function.__name__, "again": again, "settings": settings}
+        made: Any = {"method": function.__name__, "again": again, "settings": settings}
         return replace(attribution, **made)
 
     return cast(Method, named)

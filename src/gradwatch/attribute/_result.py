@@ -115,7 +115,7 @@ class Attribution:
         rows = examples if isinstance(examples, slice) else list(examples)
 
         numbers = {name: getattr(self, name) for name in NUMBERS}
-        some = {name: None if n is None else n[rows] for name, n in numbers.items()}
+        some: Any = {k: None if n is None else n[rows] for k, n in numbers.items()}
         places = tuple(place.take(rows) for place in self.places)
         sources = tuple(place.take(rows) for place in self.sources)
         return replace(self, places=places, sources=sources, again=None, **some)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import keras
 
@@ -84,7 +85,7 @@ def selectors(wrt: Wrt) -> list[Weights | Activations | Inputs]:
     """Returns the selectors of a `wrt` argument as a list; None means all weights."""
     if wrt is None:
         return [Weights()]
-    items = list(wrt) if isinstance(wrt, list | tuple) else [wrt]
+    items: list[Any] = list(wrt) if isinstance(wrt, list | tuple) else [wrt]
     if not items:
         raise GradwatchError(
             f"{arg('wrt')} must hold at least one selector. Received: an empty list. "

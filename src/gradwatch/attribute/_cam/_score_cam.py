@@ -88,4 +88,5 @@ def _mask(masks: np.ndarray, place: Place) -> np.ndarray:
     low = masks.min(axis=axes, keepdims=True)
     spread = masks.max(axis=axes, keepdims=True) - low
     # A channel that is the same everywhere masks everything.
-    return np.divide(masks - low, spread, out=np.zeros_like(masks), where=spread > 0)
+    nothing = np.zeros_like(masks)
+    return np.asarray(np.divide(masks - low, spread, out=nothing, where=spread > 0))

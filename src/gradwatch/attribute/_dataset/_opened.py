@@ -189,8 +189,8 @@ class AttributedDataset:
             return dict.fromkeys(_SUMMARY)
         counts, totals, sizes, lows, highs = zip(*sums, strict=True)
         count = sum(counts)
-        numbers = sum(totals) / count, sum(sizes) / count, min(lows), max(highs)
-        return dict(zip(_SUMMARY, map(float, numbers), strict=True))
+        figures = sum(totals) / count, sum(sizes) / count, min(lows), max(highs)
+        return dict(zip(_SUMMARY, map(float, figures), strict=True))
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Writes a copy for other tools, one batch in memory at a time.

@@ -57,9 +57,7 @@ def result(
     settings: Mapping[str, Any] | None = None,
 ) -> Attribution:
     """Returns the attribution, with its delta where there is a baseline's score."""
-    delta = None
-    if baseline_score is not None:
-        delta = delta_of(values, score, baseline_score)
+    delta = None if baseline_score is None else delta_of(values, score, baseline_score)
     places = []
     for own, array in zip(problem.at.places, values, strict=True):
         channels = own.channels if array.ndim == own.values.ndim else None

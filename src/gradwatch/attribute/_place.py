@@ -67,7 +67,7 @@ class Place:
         return replace(self, values=self.values[rows], activation=self.activation[rows])
 
 
-def laid_over(maps: np.ndarray, place: Place) -> np.ndarray:
+def spread_over(maps: np.ndarray, place: Place) -> np.ndarray:
     """Resizes maps to the axes of space and time of a place, with room for channels."""
     sizes = [place.values.shape[axis] for axis in place.spatial]
     maps = resized(maps, dict(enumerate(sizes, start=1)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,12 +128,11 @@ def _weights(pattern: Pattern, tree: Tree) -> dict[str, WeightNode]:
             f"{tree.model.name!r}, which has none. Ask for `gradwatch.activations()` "
             "or `gradwatch.inputs()`."
         )
-    learnable = {n: w for n, w in tree.weights.items() if w.learnable}
     if pattern is None:
-        return learnable
+        return tree.learnable
     if isinstance(pattern, int):
-        name = by_index(pattern, list(learnable), "weight")
-        return {name: learnable[name]}
+        name = by_index(pattern, list(tree.learnable), "weight")
+        return {name: tree.weights[name]}
     if isinstance(pattern, TheVariable):
         own = pattern.variable
         if matches := {n: w for n, w in tree.weights.items() if w.variable is own}:
@@ -144,12 +143,12 @@ def _weights(pattern: Pattern, tree: Tree) -> dict[str, WeightNode]:
             f"{listing()} lists its weights."
         )
     if isinstance(pattern, str | re.Pattern):
-        return _weights_by_name(pattern, tree, learnable)
-    return _below(layer_addresses(pattern, tree), tree, learnable)
+        return _weights_by_name(pattern, tree)
+    return _below(layer_addresses(pattern, tree), tree)
 
 
 def _weights_by_name(
-    pattern: str | re.Pattern[str], tree: Tree, learnable: dict[str, WeightNode]
+    pattern: str | re.Pattern[str], tree: Tree
 ) -> dict[str, WeightNode]:
     wild = is_glob(pattern)
     if pattern in tree.weights:
@@ -158,11 +157,11 @@ def _weights_by_name(
     if isinstance(pattern, str):
         as_layer = with_aliases(pattern, list(tree.layers), tree.aliases)
     if not wild and (pattern in tree.layers or pattern in tree.aliases):
-        return _below(as_layer, tree, learnable)
-    names = list(learnable) if wild else list(tree.weights)
+        return _below(as_layer, tree)
+    names = list(tree.learnable if wild else tree.weights)
     as_weight = with_aliases(pattern, names, tree.weight_aliases)
     if wild:  # A layer without weights is passed over.
-        below = _below(as_layer, tree, learnable, strict=False)
+        below = _below(as_layer, tree, strict=False)
         as_weight, as_layer = [*{*as_weight, *below}], []
     if not as_weight and not as_layer:
         owned = [f"{node.layer}/" for node in tree.weights.values()]
@@ -170,20 +169,16 @@ def _weights_by_name(
         names = list(tree.weights)
         raise AddressError(unknown(pattern, names, "weight", owners, tree))
     if wild:
-        return {n: w for n, w in learnable.items() if n in as_weight}
+        return {n: w for n, w in tree.learnable.items() if n in as_weight}
     if len(as_weight) + len(as_layer) > 1:
         raise AddressError(ambiguous(str(pattern), [*as_weight, *as_layer]))
     if as_weight:
         return {as_weight[0]: tree.weights[as_weight[0]]}
-    return _below(as_layer, tree, learnable)
+    return _below(as_layer, tree)
 
 
 def _below(
-    addresses: Iterable[str],
-    tree: Tree,
-    learnable: dict[str, WeightNode],
-    *,
-    strict: bool = True,
+    addresses: Sequence[str], tree: Tree, *, strict: bool = True
 ) -> dict[str, WeightNode]:
     """Returns the weights of these layers and of all their sublayers.
 
@@ -191,7 +186,6 @@ def _below(
     elsewhere in the tree.
     """
     inside: set[int] = set()
-    addresses = list(addresses)
     for address in addresses:
         layer = tree.layers[address].layer
         variables = layer.variables if isinstance(layer, keras.Layer) else ()
@@ -202,7 +196,7 @@ def _below(
                 f"`gradwatch.activations({address!r})` for its output."
             )
         inside |= {id(v) for v in variables}
-    return {n: w for n, w in learnable.items() if id(w.variable) in inside}
+    return {n: w for n, w in tree.learnable.items() if id(w.variable) in inside}
 
 
 # activations --------------------------------------------------------------------------

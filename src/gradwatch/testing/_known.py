@@ -55,14 +55,9 @@ def known(seed: int = 0) -> Known:
     # Three examples, the same on every machine.
     x = np.random.default_rng(seed).normal(size=(3, 4))
     y = np.random.default_rng(seed + 1).normal(size=(3, 2))
-    model = keras.Sequential(
-        [
-            keras.Input((4,)),
-            layers.Dense(5, activation="tanh", name="hidden"),
-            layers.Dense(2, name="head"),
-        ],
-        name="known",
-    )
+    below = layers.Dense(5, activation="tanh", name="hidden")
+    head = layers.Dense(2, name="head")
+    model = keras.Sequential([keras.Input((4,)), below, head], name="known")
     model.set_weights([first, offset, second, bias])
     model.compile(keras.optimizers.SGD(1.0), "mse")
     # The chain rule.

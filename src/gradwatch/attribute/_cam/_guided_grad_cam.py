@@ -8,7 +8,7 @@ from typing import Any
 from ..._errors import GradwatchError, arg, quoted
 from .._gradient import guided_backprop
 from .._method import method
-from .._place import laid_over
+from .._place import spread_over
 from .._result import Attribution
 from ._grad_cam import grad_cam
 from ._map import cam_problem, lying_over
@@ -66,7 +66,7 @@ def guided_grad_cam(
     guided = guided_backprop(model, x, target, batch_size=batch_size)
     # Values stay as they are where the map cannot lie over them.
     places = [
-        replace(place, values=place.values * laid_over(map_.values, place))
+        replace(place, values=place.values * spread_over(map_.values, place))
         if len(place.spatial) == len(map_.spatial)
         else place
         for place in guided.places

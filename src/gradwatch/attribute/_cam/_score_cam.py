@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._method import method
-from .._place import Place, laid_over
+from .._place import Place, spread_over
 from .._problem import Problem
 from .._result import Attribution
 from ._map import cam, cam_problem, lying_over
@@ -83,7 +83,7 @@ def _masked_scores(problem: Problem, channels: np.ndarray) -> np.ndarray:
 
 def _mask(masks: np.ndarray, place: Place) -> np.ndarray:
     """Returns masks of the input's size, from 0 to 1, with room for its channels."""
-    masks = laid_over(masks, place)
+    masks = spread_over(masks, place)
     axes = tuple(range(1, masks.ndim))
     low = masks.min(axis=axes, keepdims=True)
     spread = masks.max(axis=axes, keepdims=True) - low

@@ -79,7 +79,7 @@ class DatasetStore:
         self.path = path = _checked_path(to)
         self.begun = False
         """True if this object has created the group."""
-        self._lock: int | None = None
+        self._lock = contextlib.ExitStack()
         self._group: Any = None
         self.forget()
         if write and not path.parent.is_dir():
@@ -256,9 +256,10 @@ class DatasetStore:
         with contextlib.suppress(ImportError):  # Windows has none.
             import fcntl
 
-            self._lock = os.open(self.path, os.O_RDONLY)
+            file = os.open(self.path, os.O_RDONLY)
+            self._lock.callback(os.close, file)
             try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 self.close()
                 raise GradwatchError(
@@ -269,9 +270,7 @@ class DatasetStore:
 
     def close(self) -> None:
         """Lets others write."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        self._lock.close()
 
 
 def _checked_path(to: Any) -> Path:

@@ -89,12 +89,8 @@ def problem_of(
     layer = None if at_inputs else arguments["layer"]
     target = arguments["target"]
     problem = Problem(model, x, target, layer, free=free, batch_size=batch_size)
-    if free != "floats":
-        _require_same_model(a, problem)
-    return problem
-
-
-def _require_same_model(a: Attribution, problem: Problem) -> None:
+    if free == "floats":
+        return problem
     now = problem.own_scores().astype("float64")
     apart = np.abs(now - a.score)
     # Half precision, and passes of another size, round in other ways.
@@ -105,6 +101,7 @@ def _require_same_model(a: Attribution, problem: Problem) -> None:
             f"Received: one that gives {now[worst]:.4g} to example {worst}, not "
             f"{a.score[worst]:.4g}. Explain it first: `a = a.again(model, x)`."
         )
+    return problem
 
 
 def require_attribution(a: Any) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._errors import GradwatchError, quoted
+from .._errors import quoted
+from ._checked import require
 from ._place import Place
 
 if TYPE_CHECKING:
@@ -27,11 +28,8 @@ def checked_keep(keep: Any) -> tuple[str, ...]:
     """
     several = isinstance(keep, Iterable) and not isinstance(keep, str)
     parts = tuple(keep) if several else (keep,)
-    if not set(REQUIRED) <= set(parts) <= set(KEEP):
-        raise GradwatchError(
-            f"`keep` must hold {quoted(REQUIRED)}, and may hold {quoted(KEEP[2:])}. "
-            f"Received: {parts!r}."
-        )
+    rule = f"`keep` must hold {quoted(REQUIRED)}, and may hold {quoted(KEEP[2:])}."
+    require(set(REQUIRED) <= set(parts) <= set(KEEP), rule, parts)
     return tuple(part for part in KEEP if part in parts)
 
 

@@ -12,7 +12,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.lib import format as npy
 
-from ..._errors import GradwatchError
+from .._checked import require
 from .._store import replacing
 from ._store import MissingLibraryError
 
@@ -31,10 +31,8 @@ def export(
         GradwatchError: If the path ends in neither suffix.
     """
     target = Path(path)
-    if target.suffix not in SUFFIXES:
-        raise GradwatchError(
-            f"`path` must end in .npz or .parquet. Received: {str(target)!r}."
-        )
+    rule = "`path` must end in .npz or .parquet."
+    require(target.suffix in SUFFIXES, rule, str(target))
     write = _write_npz if target.suffix == ".npz" else _write_parquet
     with replacing(target) as file:
         write(file, columns, batches, json.dumps(words))

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from ..._errors import GradwatchError, arg
+from .._checked import require
 from .._layout import WORDS
 
 FORMAT = 1
@@ -274,10 +275,8 @@ class DatasetStore:
 
 
 def _checked_path(to: Any) -> Path:
-    if not isinstance(to, str | os.PathLike):
-        raise GradwatchError(
-            f"{arg('to')} must be a path that ends in .zarr. Received: {to!r}."
-        )
+    is_path = isinstance(to, str | os.PathLike)
+    require(is_path, f"{arg('to')} must be a path that ends in .zarr.", to)
     if Path(to).suffix.lower() != ".zarr":
         raise GradwatchError(
             f"{arg('to')} must end in .zarr. Received: {os.fspath(to)!r}. The "

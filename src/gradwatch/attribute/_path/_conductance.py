@@ -12,7 +12,7 @@ from ...select import at_layer
 from ...targets import neuron as neuron_target
 from ...targets import whole_index
 from .._baselines import Baseline, baselines
-from .._checked import check, require_one_of
+from .._checked import require_one_of
 from .._method import method, result
 from .._problem import Problem
 from .._result import Attribution
@@ -64,7 +64,6 @@ def internal_influence(  # noqa: PLR0913 - the path, and how it is walked
         The attribution.
     """
     at_layer(layer, LAYER)
-    check(steps=steps)
     problem = Problem(model, x, target, layer, free="inputs", batch_size=batch_size)
     path = path_from(problem, baselines(problem, baseline), rule, steps)
     score, _, _ = problem.own
@@ -118,7 +117,6 @@ def layer_conductance(  # noqa: PLR0913 - the path, and how it is walked
         The attribution.
     """
     at_layer(layer, LAYER)
-    check(steps=steps)
     require_one_of(rule, "rule", STEP_RULES)
     problem = Problem(model, x, target, layer, free="inputs", batch_size=batch_size)
     path = path_from(problem, baselines(problem, baseline), "trapezoid", steps)
@@ -206,7 +204,6 @@ def neuron_conductance(  # noqa: PLR0913 - the path, and how it is walked
             "axis. Received: None. For all of them at once use `layer_conductance`."
         )
     at_layer(layer, LAYER)
-    check(steps=steps)
     above = Problem(model, x, target, layer, free="inputs", batch_size=batch_size)
     with renamed(index="neuron"):
         index: Any = whole_index(neuron)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._checked import require_one_of
+from .._checked import check, require_one_of
 from .._problem import Problem
 
 RULES = ("gauss_legendre", "trapezoid")
@@ -29,6 +29,7 @@ def points_of(rule: str, steps: int) -> tuple[np.ndarray, np.ndarray]:
     [0.0, 0.5, 1.0]
     """
     require_one_of(rule, "rule", RULES)
+    check(steps=steps)
     if rule == "trapezoid":
         weights = np.full(steps + 1, 1 / steps)
         weights[[0, -1]] /= 2

@@ -164,11 +164,8 @@ def _checked_bounds(bounds: Any) -> tuple[float, float]:
         low, high = (float(number) for number in bounds)
     except (TypeError, ValueError):
         low = high = math.nan
-    if not low < high:
-        raise GradwatchError(
-            "`bounds` must be the least and the largest number allowed, such as "
-            f"`(0, 1)`, or None. Received: {bounds!r}."
-        )
+    rule = "`bounds` must be the least and the largest number allowed, such as "
+    require(low < high, rule + "`(0, 1)`, or None.", bounds)
     return low, high
 
 

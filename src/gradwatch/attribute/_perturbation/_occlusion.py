@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._errors import GradwatchError, counted
 from .._baselines import Baseline, baselines
-from .._checked import is_count
+from .._checked import is_count, require
 from .._method import method, result
 from .._place import Place
 from .._problem import Problem
@@ -102,11 +102,9 @@ def _windows(place: Place, window: Any, stride: Any) -> list[Window]:
 
 def _numbers(given: Any, axes: tuple[int, ...], argument: str) -> tuple[int, ...]:
     numbers = tuple(given) if np.ndim(given) else (given,) * len(axes)
-    if len(numbers) != len(axes) or not all(map(is_count, numbers)):
-        raise GradwatchError(
-            f"`{argument}` must be a whole number from 1, or one for each of the "
-            f"{counted(len(axes), 'axis')} of space. Received: {given!r}."
-        )
+    rule = f"`{argument}` must be a whole number from 1, or one for each of the "
+    rule += f"{counted(len(axes), 'axis')} of space."
+    require(len(numbers) == len(axes) and all(map(is_count, numbers)), rule, given)
     return numbers
 
 

@@ -115,11 +115,9 @@ def infidelity(  # noqa: PLR0913 - what is taken away, and how often
     """
     check(size=size, samples=samples)
     require(is_count(seed, 0), "`seed` must be a whole number from 0.", seed)
-    if not callable(perturbation) and perturbation == "square" and size > 1:
-        raise GradwatchError(
-            "`size` must be a share of the image, up to 1, for squares. Received: "
-            f"{size!r}."
-        )
+    too_large = not callable(perturbation) and perturbation == "square" and size > 1
+    rule = "`size` must be a share of the image, up to 1, for squares."
+    require(not too_large, rule, size)
     a, _, x = question_of(a, model, x)
     is_gain = _is_gain(a)
     problem = problem_of(a, model, x, batch_size)

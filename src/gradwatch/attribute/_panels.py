@@ -62,10 +62,9 @@ def panels_of(
             "There must be an example to draw. Received: an attribution of none."
         )
     tokens, titles = (_cut(some, attribution) for some in (tokens, titles))
-    panels: list[Panel] = []
-    for one in [attribution, *_others(attribution, beside)]:
-        panels += _panels(one[:MOST], kind, names, tokens, titles)
-    return [replace(panel, top=top) for panel in panels]
+    every = [one[:MOST] for one in (attribution, *_others(attribution, beside))]
+    panels = [_panels(one, kind, names, tokens, titles) for one in every]
+    return [replace(panel, top=top) for some in panels for panel in some]
 
 
 def _cut(given: Any, attribution: Attribution) -> Any:

@@ -204,10 +204,8 @@ def _below(
 
 def split_suffix(pattern: Pattern, tree: Tree) -> tuple[Pattern, int, str]:
     """Splits `conv@2[1]` into the layer, the call and the path in the structure."""
-    if not isinstance(pattern, str) or matching(pattern, [*tree.layers, *tree.aliases]):
-        return pattern, 0, ""
-    parts = _SUFFIX.fullmatch(pattern)
-    if parts is None:
+    parts = _SUFFIX.fullmatch(pattern) if isinstance(pattern, str) else None
+    if parts is None or matching(pattern, [*tree.layers, *tree.aliases]):
         return pattern, 0, ""
     call = int(parts["call"] or 0)
     if parts["call"] and not call:

@@ -45,13 +45,11 @@ def check_same_call(before: Mapping[str, str], now: Mapping[str, str], to: str) 
     names = [n for n in sorted({*before, *now}) if before.get(n) != now.get(n)]
     if not names:
         return
-    texts = [
-        "`model` (its weights or layers)"
-        if name == "model"
-        else f"`{name}` (there {before.get(name, 'not given')}, "
-        f"here {now.get(name, 'not given')})"
-        for name in names
-    ]
+    told = {"model": "its weights or layers"}
+    for name in names:
+        there, here = (key.get(name, "not given") for key in (before, now))
+        told.setdefault(name, f"there {there}, here {here}")
+    texts = [f"`{name}` ({told[name]})" for name in names]
     raise GradwatchError(
         "`to` must be a store that was made in the same way, to go on with it. "
         f"Received: {to!r}, which differs in {', '.join(texts)}. Give another path, or "

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 KEEP = ("values", "score", "delta", "baseline_score", "activation", "inputs")
 REQUIRED = ("values", "score")
 WORDS = ("method", "target", "layer")
-"""What is said of an attribution in words; also the name of its attribute."""
+"""The attributes of an attribution that are words."""
 
 
 def checked_keep(keep: Any) -> tuple[str, ...]:

@@ -107,9 +107,6 @@ class Problem:
         x = x.x if isinstance(x, Held) else x
         batch = self._engine().ready(model, x, self._y, self.target)
         self.x = batch.unflatten(batch.tensors)["x"]
-        names = input_names(model, self.x)
-        self._batch = dict(zip(names, keras.tree.flatten(self.x), strict=True))
-        """The tensors of the batch by name; None where one is left out."""
         self.size = batch.size
         self.tree = walk(model)
         inputs = self._input_tensors()
@@ -122,6 +119,12 @@ class Problem:
         self._at = self._inputs if self.layer is None else self._held
 
     # tensors --------------------------------------------------------------------------
+
+    @property
+    def _batch(self) -> dict[str, Tensor]:
+        """The tensors of the batch by name; None where one is left out."""
+        names = input_names(self.model, self.x)
+        return dict(zip(names, keras.tree.flatten(self.x), strict=True))
 
     def _input_tensors(self) -> Tensors:
         """Returns the inputs that are floating-point numbers; all are sources."""

@@ -44,10 +44,9 @@ def channel_axis(
         data_format = _format_of(tree.layers[address].layer, ndim)
     if data_format is None:
         formats = _formats(tree, ndim)
-        only = formats.pop() if len(formats) == 1 else None
         # Sequences and embeddings keep their last axis, whatever images do.
         fallback = keras.config.image_data_format() if ndim > 3 else None
-        data_format = only or fallback
+        data_format = formats.pop() if len(formats) == 1 else fallback
     return 1 if data_format == "channels_first" else ndim - 1
 
 
@@ -84,7 +83,6 @@ def _format_of(layer: Any, ndim: int | None) -> str | None:
         return str(known)
     if ndim is not None and isinstance(layer, _LAST):
         return "channels_last"
-    axis = getattr(layer, "axis", None)
     if ndim is not None and isinstance(layer, keras.layers.BatchNormalization):
-        return "channels_first" if axis == 1 else "channels_last"
+        return "channels_first" if layer.axis == 1 else "channels_last"
     return None

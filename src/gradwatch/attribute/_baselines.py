@@ -133,27 +133,39 @@ def baselines(problem: Problem, baseline: Baseline) -> list[list[np.ndarray]]:
         draws = random.integers(len(data[0]), size=(baseline.count, problem.size))
         return [[array[rows] for array in data] for rows in draws]
     free = problem.free
-    inputs = free.leaves[0].kind == "input"
-    if not inputs and _of_inputs(problem, baseline):
-        with renamed(x="baseline"):
-            data = problem.values_of(baseline)
-        if len(data[0]) not in (1, problem.size):
-            raise GradwatchError(
-                f"{arg('baseline')} must hold one example, or one for each of the "
-                f"{problem.size} of `x`. Received: {len(data[0])}. Several baselines "
-                "for each example are `gradwatch.attribute.sampled(data)`."
-            )
-        pairs = zip(data, free.values, strict=True)
-        return [[np.broadcast_to(array, own.shape) for array, own in pairs]]
+    inputs = all(leaf.kind == "input" for leaf in free.dtypes)
+    named = isinstance(baseline, str | int | float) or callable(baseline)
     several = len(free.names) > 1 and isinstance(baseline, list | tuple)
-    if several and (not inputs or isinstance(problem.x, Mapping)):
+    unordered = several and (not inputs or isinstance(problem.x, Mapping))
+    try:
+        pairs = zip(_items(free.names, baseline), free.places, strict=True)
+        arrays = [_array(*pair) for pair in pairs]
+    except GradwatchError:
+        if not inputs and not named and problem.takes(baseline):
+            return [_at_layer(problem, baseline)]
+        if not unordered:
+            raise
+    if unordered:
         raise GradwatchError(
             f"{arg('baseline')} must be a dict by name where `x` is one, or several "
             "layers are named: they have an order of their own. Received: a list of "
             f"{counted(len(baseline), 'value')} for {quoted(free.names)}."
         )
-    items = _items(free.names, baseline)
-    return [[_array(*pair) for pair in zip(items, free.places, strict=True)]]
+    return [arrays]
+
+
+def _at_layer(problem: Problem, baseline: Any) -> list[np.ndarray]:
+    """Returns what a layer gives for a baseline that is an input of the model."""
+    with renamed(x="baseline"):
+        data = problem.values_of(baseline)
+    if len(data[0]) not in (1, problem.size):
+        raise GradwatchError(
+            f"{arg('baseline')} must hold one example, or one for each of the "
+            f"{problem.size} of `x`. Received: {len(data[0])}. Several baselines "
+            "for each example are `gradwatch.attribute.sampled(data)`."
+        )
+    pairs = zip(data, problem.free.values, strict=True)
+    return [np.broadcast_to(array, own.shape) for array, own in pairs]
 
 
 def _items(names: list[str], baseline: Baseline) -> list[Any]:
@@ -161,9 +173,8 @@ def _items(names: list[str], baseline: Baseline) -> list[Any]:
     if isinstance(baseline, Mapping):
         short = {name: name.removeprefix("inputs[").removesuffix("]") for name in names}
         known = {**{s: n for n, s in short.items()}, **{n: n for n in names}}
-        unknown = [key for key in baseline if key not in known]
-        given = {known[key]: item for key, item in baseline.items() if key in known}
-        if unknown or set(given) != set(names):
+        given = {known.get(key, ""): item for key, item in baseline.items()}
+        if set(given) != set(names):
             raise GradwatchError(
                 f"{arg('baseline')} must have a value for each of "
                 f"{quoted(short.values())}. Received: {quoted(map(str, baseline))}."
@@ -233,16 +244,3 @@ def _named(item: str, place: Place) -> Baseline:
         return np.broadcast_to(mean, values.shape)
     largest = max(values.shape[axis] for axis in place.spatial)
     return blurred(max(largest / 10, 0.5))
-
-
-def _of_inputs(problem: Problem, baseline: Baseline) -> bool:
-    """Returns whether a baseline for a layer is given as inputs of the model."""
-    if isinstance(baseline, str | int | float) or callable(baseline):
-        return False
-    try:
-        at_layer = _items(problem.free.names, baseline)
-        for item, place in zip(at_layer, problem.free.places, strict=True):
-            _array(item, place)
-    except GradwatchError:
-        return problem.takes(baseline)
-    return False

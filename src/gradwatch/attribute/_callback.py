@@ -85,7 +85,14 @@ class AttributionImages(keras.callbacks.Callback):
         **options: Any,
     ) -> None:
         super().__init__()
-        _check(every, method, count, plot)
+        rule = "`every` must be a number of steps from 1, or 'epoch'."
+        require(every == "epoch" or is_count(every), rule, every)
+        require_method(method)
+        rule = f"`count` must be a number of examples from 1 to {MOST}, which fit a "
+        require(is_count(count) and count <= MOST, f"{rule}picture.", count)
+        rule = "`plot` must be a dict of words for `Attribution.plot`, such as "
+        rule += "`{'theme': 'dark'}`, or None."
+        require(plot is None or isinstance(plot, Mapping), rule, plot)
         self._every = None if every == "epoch" else int(every)
         self._method = method
         self._x, rows = _first(x, int(count))
@@ -155,12 +162,10 @@ class AttributionImages(keras.callbacks.Callback):
         except refusals:
             raise
         except Exception as error:  # noqa: BLE001 - ours must not end a training
-            self._failed(error)
-
-    def _failed(self, error: Exception) -> None:
-        again = isinstance(error, OSError)  # a disk may have room again the next time
-        self._stopped = not again
-        if not self._warned:
+            again = isinstance(error, OSError)  # a disk may have room the next time
+            self._stopped = not again
+            if self._warned:
+                return
             self._warned = True
             goes_on = " It is tried again the next time." if again else ""
             warnings.warn(
@@ -168,7 +173,7 @@ class AttributionImages(keras.callbacks.Callback):
                 f"{type(error).__name__}: {error}.{goes_on} The training goes on; what "
                 f"was drawn before is in {str(self._writer.directory)!r}.",
                 RuntimeWarning,
-                stacklevel=3,
+                stacklevel=2,
             )
 
 
@@ -195,20 +200,6 @@ def _first(x: Any, count: int) -> tuple[Any, int]:
             "dataset first: `next(iter(dataset))[0]`."
         )
     return cut, min(rows, count)
-
-
-def _check(every: Any, method: Any, count: Any, plot: Any) -> None:
-    """Raises if an argument is none of what it may be."""
-    rule = "`every` must be a number of steps from 1, or 'epoch'."
-    require(every == "epoch" or is_count(every), rule, every)
-    require_method(method)
-    rule = (
-        f"`count` must be a number of examples from 1 to {MOST}, which fit a picture."
-    )
-    require(is_count(count) and count <= MOST, rule, count)
-    rule = "`plot` must be a dict of words for `Attribution.plot`, such as "
-    rule += "`{'theme': 'dark'}`, or None."
-    require(plot is None or isinstance(plot, Mapping), rule, plot)
 
 
 def _check_words(

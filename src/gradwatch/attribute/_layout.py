@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._errors import GradwatchError, quoted
+from .._errors import quoted
+from ._checked import require
 from ._place import Place
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 KEEP = ("values", "score", "delta", "baseline_score", "activation", "inputs")
 REQUIRED = ("values", "score")
+WORDS = ("method", "target", "layer")
+"""The attributes of an attribution that are words."""
 
 
 def checked_keep(keep: Any) -> tuple[str, ...]:
@@ -25,11 +28,8 @@ def checked_keep(keep: Any) -> tuple[str, ...]:
     """
     several = isinstance(keep, Iterable) and not isinstance(keep, str)
     parts = tuple(keep) if several else (keep,)
-    if not set(REQUIRED) <= set(parts) <= set(KEEP):
-        raise GradwatchError(
-            f"`keep` must hold {quoted(REQUIRED)}, and may hold {quoted(KEEP[2:])}. "
-            f"Received: {parts!r}."
-        )
+    rule = f"`keep` must hold {quoted(REQUIRED)}, and may hold {quoted(KEEP[2:])}."
+    require(set(REQUIRED) <= set(parts) <= set(KEEP), rule, parts)
     return tuple(part for part in KEEP if part in parts)
 
 
@@ -79,7 +79,7 @@ def header_of(result: Attribution) -> dict[str, Any]:
         ]
 
     return {
-        **{name: getattr(result, name) for name in ("method", "target", "layer")},
+        **{name: getattr(result, name) for name in WORDS},
         "settings": [plain_settings(result.settings)],
         "places": tensors(result.places),
         "sources": tensors(result.sources),
@@ -104,7 +104,7 @@ def from_columns(
 
     sources = [source for source in header["sources"] if source["name"] in inputs]
     return {
-        **{name: header[name] for name in ("method", "target", "layer")},
+        **{name: header[name] for name in WORDS},
         **{name: columns.get(name) for name in ("score", "delta", "baseline_score")},
         "places": tuple(place(t, values[t["name"]]) for t in header["places"]),
         "sources": tuple(place(t, inputs[t["name"]]) for t in sources),

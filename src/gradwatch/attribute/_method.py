@@ -11,15 +11,22 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from .._errors import GradwatchError
+from ._baselines import described
 from ._checked import require
 from ._problem import Problem
 from ._result import Attribution
 
 Method = TypeVar("Method", bound=Callable[..., Attribution])
 
+SETTINGS = ("absolute", "baseline", "relu", "rule", "samples", "seed", "steps")
+"""Arguments that are kept among the settings, unless a method gives its own."""
+
 
 def method(function: Method) -> Method:
-    """Records on each result which function made it, and with which arguments."""
+    """Records on each result which function made it, and with which arguments.
+
+    Those that are named in `SETTINGS` are among its settings.
+    """
     signature = inspect.signature(function)
 
     @functools.wraps(function)
@@ -27,11 +34,16 @@ def method(function: Method) -> Method:
         attribution = function(model, x, *target, **options)
         bound = signature.bind(model, x, *target, **options)
         bound.apply_defaults()
+        settings = {n: v for n, v in bound.arguments.items() if n in SETTINGS}
+        if "baseline" in settings:
+            settings["baseline"] = described(settings["baseline"])
+        settings |= attribution.settings
         arguments = {**bound.arguments, **bound.arguments.get("options", {})}
         for name in ("model", "x", "options"):
             arguments.pop(name, None)
         again = functools.partial(named, **arguments)
-        return replace(attribution, method=function.__name__, again=again)
+        made: Any = {"method": function.__name__, "again": again, "settings": settings}
+        return replace(attribution, **made)
 
     return cast(Method, named)
 
@@ -45,9 +57,7 @@ def result(
     settings: Mapping[str, Any] | None = None,
 ) -> Attribution:
     """Returns the attribution, with its delta where there is a baseline's score."""
-    delta = None
-    if baseline_score is not None:
-        delta = delta_of(values, score, baseline_score)
+    delta = None if baseline_score is None else delta_of(values, score, baseline_score)
     places = []
     for own, array in zip(problem.at.places, values, strict=True):
         channels = own.channels if array.ndim == own.values.ndim else None

@@ -64,7 +64,7 @@ def smoothgrad(  # noqa: PLR0913 - the noise, and what is looked at
         The attribution.
     """
     question = (model, x, target, layer)
-    return _noisy(method, question, options, samples, noise, seed, reduce="mean")
+    return _noisy(method, question, options, (samples, noise, seed), "mean")
 
 
 @method
@@ -108,7 +108,7 @@ def squaregrad(  # noqa: PLR0913 - the noise, and what is looked at
         The attribution.
     """
     question = (model, x, target, layer)
-    return _noisy(method, question, options, samples, noise, seed, reduce="square")
+    return _noisy(method, question, options, (samples, noise, seed), "square")
 
 
 @method
@@ -153,21 +153,18 @@ def vargrad(  # noqa: PLR0913 - the noise, and what is looked at
         The attribution.
     """
     question = (model, x, target, layer)
-    return _noisy(method, question, options, samples, noise, seed, reduce="variance")
+    return _noisy(method, question, options, (samples, noise, seed), "variance")
 
 
 def _noisy(
     method: Callable[..., Attribution],
     question: tuple[Any, Any, Any, Any],
     options: dict[str, Any],
-    samples: int,
-    noise: float,
-    seed: int,
-    *,
+    draws: tuple[int, float, int],
     reduce: str,
 ) -> Attribution:
     """Returns the mean, the mean square or the variance over noisy copies."""
-    model, x, target, layer = question
+    (model, x, target, layer), (samples, noise, seed) = question, draws
     require_method(method)
     check(samples=samples, noise=noise, seed=seed)
     first = made_by(method, model, x, target, layer=layer, **options)

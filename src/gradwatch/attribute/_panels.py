@@ -62,10 +62,9 @@ def panels_of(
             "There must be an example to draw. Received: an attribution of none."
         )
     tokens, titles = (_cut(some, attribution) for some in (tokens, titles))
-    panels: list[Panel] = []
-    for one in [attribution, *_others(attribution, beside)]:
-        panels += _panels(one[:MOST], kind, names, tokens, titles)
-    return [replace(panel, top=top) for panel in panels]
+    every = [one[:MOST] for one in (attribution, *_others(attribution, beside))]
+    panels = [_panels(one, kind, names, tokens, titles) for one in every]
+    return [replace(panel, top=top) for some in panels for panel in some]
 
 
 def _cut(given: Any, attribution: Attribution) -> Any:
@@ -174,15 +173,12 @@ def _bars(place: Place, names: list[str] | None) -> Part:
     shape = place.values.shape[1:]
     values = _rows(place.values)
     data = place.activation.reshape(len(values), -1)
-    if names is None:
-        word = "feature" if place.name.startswith("inputs") else "unit"
-        names = (
-            [f"{word} {number}" for number in range(values.shape[1])]
-            if len(shape) <= 1
-            else [str([*map(int, index)]) for index in np.ndindex(*shape)]
-        )
-    _require_names(names, values.shape[1], "feature", place)
-    return place.name, values, data if data.shape == values.shape else None, [names]
+    word = "feature" if place.name.startswith("inputs") else "unit"
+    usual = [f"{word} {number}" for number in range(values.shape[1])]
+    if len(shape) > 1:
+        usual = [str([*map(int, index)]) for index in np.ndindex(*shape)]
+    labels = _labels(names, usual, "feature", place)
+    return place.name, values, data if data.shape == values.shape else None, labels
 
 
 def _lines(place: Place, source: Place | None, names: list[str] | None) -> Part:
@@ -192,28 +188,30 @@ def _lines(place: Place, source: Place | None, names: list[str] | None) -> Part:
         values = _rows(laid_over(place, source).values)[..., None]
         base = place if source is None else source
         data = _last(base.activation, base)
-    channels = data.shape[2]
-    if names is None:
-        several = [f"channel {number}" for number in range(channels)]
-        names = ["input"] if channels == 1 else several
-    _require_names(names, channels, "channel", place)
-    return place.name, values, data, [names]
+    several = [f"channel {number}" for number in range(data.shape[2])]
+    usual = ["input"] if len(several) == 1 else several
+    return place.name, values, data, _labels(names, usual, "channel", place)
 
 
-def _require_names(names: list[str], number: int, noun: str, place: Place) -> None:
-    if len(names) != number:
+def _labels(
+    names: list[str] | None, usual: list[str], noun: str, place: Place
+) -> list[list[str]]:
+    """Returns the names, which must be as many as the usual ones."""
+    names = usual if names is None else names
+    if len(names) != len(usual):
         raise GradwatchError(
-            f"`names` must have one name for each of the {counted(number, noun)} "
+            f"`names` must have one name for each of the {counted(len(usual), noun)} "
             f"of {place.name!r}. Received: {len(names)}, {quoted(names, 4)}."
         )
+    return [names]
 
 
 def _last(values: np.ndarray, place: Place) -> np.ndarray:
     """Returns `[examples, time, channels]`."""
-    if place.channels is not None and values.ndim == 3:
-        return _numbers(np.moveaxis(values, place.channels, -1))
-    if values.ndim == 3:  # summed over channels, which are the last axis but once
-        return _numbers(values)
+    if values.ndim == 3:
+        # Summed over channels, there are none; once they were the last axis.
+        axis = -1 if place.channels is None else place.channels
+        return _numbers(np.moveaxis(values, axis, -1))
     return _rows(values)[..., None]
 
 

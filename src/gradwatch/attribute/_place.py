@@ -67,6 +67,13 @@ class Place:
         return replace(self, values=self.values[rows], activation=self.activation[rows])
 
 
+def spread_over(maps: np.ndarray, place: Place) -> np.ndarray:
+    """Resizes maps to the axes of space and time of a place, with room for channels."""
+    sizes = [place.values.shape[axis] for axis in place.spatial]
+    maps = resized(maps, dict(enumerate(sizes, start=1)))
+    return maps if place.channels is None else np.expand_dims(maps, place.channels)
+
+
 def resized(values: np.ndarray, sizes: Mapping[int, int]) -> np.ndarray:
     """Resizes axes to new lengths, by linear interpolation.
 

@@ -110,9 +110,9 @@ class Problem:
         self.size = batch.size
         self.tree = walk(model)
         inputs = self._input_tensors()
-        follows = free == "floats" and bool(inputs.leaves) and self._held is None
+        follows = free == "floats" and bool(inputs.places) and self._held is None
         at_inputs = self.layer is None or free == "inputs" or follows
-        if at_inputs and not inputs.leaves:
+        if at_inputs and not inputs.places:
             follows = self.layer is not None
             raise GradwatchError(whole_numbers(self.tree, self.x, follows=follows))
         self._inputs = inputs if at_inputs else None
@@ -120,23 +120,20 @@ class Problem:
 
     # tensors --------------------------------------------------------------------------
 
-    def _named(self) -> list[tuple[str, Tensor]]:
-        """Returns the tensors of the batch by name; None where one is left out."""
-        flat = keras.tree.flatten(self.x)
-        return list(zip(input_names(self.model, self.x), flat, strict=True))
+    @property
+    def _batch(self) -> dict[str, Tensor]:
+        """The tensors of the batch by name; None where one is left out."""
+        names = input_names(self.model, self.x)
+        return dict(zip(names, keras.tree.flatten(self.x), strict=True))
 
     def _input_tensors(self) -> Tensors:
         """Returns the inputs that are floating-point numbers; all are sources."""
-        given = {name: tensor for name, tensor in self._named() if tensor is not None}
-        places = {name: self._place(name, None, given[name]) for name in given}
-        self.sources = [*places.values()]
+        given = {n: tensor for n, tensor in self._batch.items() if tensor is not None}
+        self.sources = [self._place(name, None, given[name]) for name in given]
         """The inputs of the model, as results keep them."""
-        floats = [name for name in given if is_float(given[name])]
-        return Tensors(
-            [Leaf("input", name) for name in floats],
-            [dtype_of(given[name]) for name in floats],
-            [places[name] for name in floats],
-        )
+        floats = {name: dtype_of(t) for name, t in given.items() if is_float(t)}
+        dtypes = {Leaf("input", name): dtype for name, dtype in floats.items()}
+        return Tensors(dtypes, [p for p in self.sources if p.name in floats])
 
     @property
     def at(self) -> Tensors:
@@ -156,7 +153,7 @@ class Problem:
         parts = [arrays for _, _, arrays in self.passes(1)]
         columns = zip(*parts, strict=True)
         scores, *rest = (joined([a[0] for a in column]) for column in columns)
-        number = len(self.at.leaves)
+        number = len(self.at.places)
         if self.layer is not None:
             self._at = self.at.having(rest[number:])
         return scores, rest[:number], self.at.values
@@ -274,19 +271,14 @@ class Problem:
         """Returns the scores, and what a backward pass gives at each of `at`."""
         own = len(rows) == self.size and bool(np.all(rows == np.arange(self.size)))
         free: dict[str, Tensor] = {}
-        given: Sequence[Tensor] = ()
-        leaves: tuple[Leaf, ...] = ()
-        if points is not None and self._inputs is not None:
-            free = dict(zip(self._inputs.names, points, strict=True))
-        elif points is not None:
-            given, leaves = points, tuple(self.at.leaves)
-        tensors = []
-        for name, tensor in self._named():
-            if name in free:
-                tensor = free[name]
-            elif not own and tensor is not None:
-                tensor = ops.take(tensor, rows, axis=0)
-            tensors.append(tensor)
+        given = points or ()
+        if given and self._inputs is not None:
+            free, given = dict(zip(self._inputs.names, given, strict=True)), ()
+        leaves = tuple(self.at.dtypes) if given else ()
+        tensors = [
+            t if own or t is None or name in free else ops.take(t, rows, axis=0)
+            for name, t in (self._batch | free).items()
+        ]
         x = keras.tree.pack_sequence_as(self.x, tensors)
         target = self.target if own else self.target.for_rows(rows)
         engine = self._engine(leaves, differentiate=differentiate)
@@ -312,18 +304,14 @@ class Problem:
         """Returns the gradients at each of `at`, and what a layer gives there."""
         kind = "input" if self.layer is None else "activation"
         by_leaf = {e.leaf: e for e in captured.entries if e.kind == kind}
-        leaves = [*by_leaf] if self._at is None else self._at.leaves
+        leaves = by_leaf if self._at is None else self._at.dtypes
         entries = [by_leaf[leaf] for leaf in leaves]
         gradients = [self._gradient(entry, entries) for entry in entries]
         self.ruled = captured.ruled
         if self._at is None:
-            self._at = Tensors(
-                leaves,
-                [entry.dtype for entry in entries],
-                [self._place(e.name, e.leaf.address, e.value) for e in entries],
-            )
-        values = [] if self.layer is None else [entry.value for entry in entries]
-        return gradients + values
+            places = [self._place(e.name, e.leaf.address, e.value) for e in entries]
+            self._at = Tensors({e.leaf: e.dtype for e in entries}, places)
+        return gradients + [e.value for e in entries if self.layer is not None]
 
     def _place(self, name: str, address: str | None, tensor: Tensor) -> Place:
         array = to_numpy(tensor)

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from ..show import Figure, ThemeName
 
 
+NUMBERS = ("score", "baseline_score", "delta")
+"""The attributes that have a number for each example."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Attribution:
     """Attributions of a target to inputs, or to activations of layers.
@@ -110,18 +114,11 @@ class Attribution:
             examples = [number]
         rows = examples if isinstance(examples, slice) else list(examples)
 
-        def some(numbers: np.ndarray | None) -> np.ndarray | None:
-            return None if numbers is None else numbers[rows]
-
-        return replace(
-            self,
-            places=tuple(place.take(rows) for place in self.places),
-            sources=tuple(place.take(rows) for place in self.sources),
-            score=self.score[rows],
-            delta=some(self.delta),
-            baseline_score=some(self.baseline_score),
-            again=None,
-        )
+        numbers = {name: getattr(self, name) for name in NUMBERS}
+        some: Any = {k: None if n is None else n[rows] for k, n in numbers.items()}
+        places = tuple(place.take(rows) for place in self.places)
+        sources = tuple(place.take(rows) for place in self.sources)
+        return replace(self, places=places, sources=sources, again=None, **some)
 
     def __repr__(self) -> str:
         where = ", ".join(f"{p.name} {p.values.shape}" for p in self.places)

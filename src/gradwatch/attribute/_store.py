@@ -55,17 +55,6 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises:
         GradwatchError: If the file holds something else.
     """
-    arrays, words = _read(path)
-    if words["format"] != FORMAT:
-        raise GradwatchError(
-            f"`path` must be of format {FORMAT}. Received: format {words['format']}. "
-            "The gradwatch that wrote it reads it."
-        )
-    return from_columns(words, arrays, words["settings"][0])
-
-
-def _read(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], Any]:
-    """Returns the arrays of a file, and the words about them."""
     what = "holds something else"
     try:
         found = np.load(path, allow_pickle=False)
@@ -85,4 +74,9 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], Any]:
             "`path` must be a file that `Attribution.save` wrote. Received: "
             f"{os.fspath(path)!r}, which {what}."
         ) from None
-    return arrays, words
+    if words["format"] != FORMAT:
+        raise GradwatchError(
+            f"`path` must be of format {FORMAT}. Received: format {words['format']}. "
+            "The gradwatch that wrote it reads it."
+        )
+    return from_columns(words, arrays, words["settings"][0])

@@ -25,13 +25,12 @@ class Tensors:
     """Inputs of the model, or outputs of layers: a leaf, a dtype and a place each.
 
     Attributes:
-        leaves: The keys of the tensors in a pass.
-        dtypes: The dtypes that the model has there.
+        dtypes: The dtypes that the model has there, by the keys of the tensors in a
+            pass.
         places: Their names, axes and values; half precision is float32 here.
     """
 
-    leaves: list[Leaf]
-    dtypes: list[str]
+    dtypes: dict[Leaf, str]
     places: list[Place]
 
     @property
@@ -47,13 +46,12 @@ class Tensors:
     def having(self, values: Iterable[np.ndarray]) -> Tensors:
         """Returns the same tensors with other values."""
         pairs = zip(self.places, values, strict=True)
-        return replace(
-            self, places=[replace(p, values=v, activation=v) for p, v in pairs]
-        )
+        places = [replace(p, values=v, activation=v) for p, v in pairs]
+        return Tensors(self.dtypes, places)
 
     def cast(self, arrays: Iterable[np.ndarray]) -> list[Tensor]:
         """Returns arrays as the model takes them."""
-        pairs = zip(arrays, self.dtypes, strict=True)
+        pairs = zip(arrays, self.dtypes.values(), strict=True)
         return [ops.convert_to_tensor(array, dtype) for array, dtype in pairs]
 
 

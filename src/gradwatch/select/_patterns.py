@@ -46,7 +46,7 @@ class TheVariable:
 
 
 def as_pattern(pattern: Any, argument: str) -> Pattern:
-    """Returns a pattern that can be compared and hashed: lists become tuples.
+    """Returns a pattern that can be compared and hashed: lists become a flat tuple.
 
     Raises:
         GradwatchError: If it is not a pattern.
@@ -57,7 +57,8 @@ def as_pattern(pattern: Any, argument: str) -> Pattern:
                 f"{arg(argument)} must hold at least one pattern. Received: an empty "
                 "list. Leave it out to select all."
             )
-        return tuple(as_pattern(item, argument) for item in pattern)
+        parts = [as_pattern(item, argument) for item in pattern]
+        return tuple(part for item in parts for part in each(item))
     if isinstance(pattern, keras.Variable):
         return TheVariable(pattern)
     if isinstance(pattern, keras.KerasTensor) and producer_of(pattern) is not None:
@@ -74,6 +75,11 @@ def as_pattern(pattern: Any, argument: str) -> Pattern:
         f"{arg(argument)} must be a name, a glob, a compiled regular expression, an "
         f"index, {kinds}or a list of these. Received: {described(pattern)}.{way_out}"
     )
+
+
+def each(pattern: Pattern) -> tuple[Pattern, ...]:
+    """Returns the patterns of a list of them, or the only one."""
+    return pattern if isinstance(pattern, tuple) else (pattern,)
 
 
 def described(value: object) -> str:
@@ -137,9 +143,6 @@ def layer_addresses(pattern: Pattern, tree: Tree) -> list[str]:
         AddressError: If nothing matches, or a short name matches several layers.
     """
     names = list(tree.layers)
-    if isinstance(pattern, tuple):
-        matches = {a for item in pattern for a in layer_addresses(item, tree)}
-        return [name for name in names if name in matches]
     if isinstance(pattern, int):
         return [by_index(pattern, names, "layer")]
     if isinstance(pattern, TheVariable):
@@ -147,28 +150,19 @@ def layer_addresses(pattern: Pattern, tree: Tree) -> list[str]:
             f"{arg('wrt')} must name layers here. Received: {pattern!r}, a variable. "
             "Write `gradwatch.weights(variable)`."
         )
-    if isinstance(pattern, type):
-        return _of_class(pattern, names, tree)
     if isinstance(pattern, keras.Operation):
         return [_of_object(pattern, tree)]
-    return _by_name(pattern, names, tree)
-
-
-def _of_class(pattern: type, names: list[str], tree: Tree) -> list[str]:
-    matches = [n for n in names if isinstance(tree.layers[n].layer, pattern)]
-    if matches:
-        return matches
-    if issubclass(pattern, keras.layers.InputLayer):
-        raise AddressError(is_an_input(pattern.__name__, tree))
-    kinds = sorted({type(node.layer).__name__ for node in tree.layers.values()})
-    raise AddressError(
-        f"{arg('wrt')} must name at least one layer of the model. Received: the class "
-        f"{pattern.__name__}, of which {tree.model.name!r} has no layer. It has: "
-        f"{quoted(kinds)}. {listing()} lists them all."
-    )
-
-
-def _by_name(pattern: str | re.Pattern[str], names: list[str], tree: Tree) -> list[str]:
+    if isinstance(pattern, type):
+        if matches := [n for n in names if isinstance(tree.layers[n].layer, pattern)]:
+            return matches
+        if issubclass(pattern, keras.layers.InputLayer):
+            raise AddressError(is_an_input(pattern.__name__, tree))
+        kinds = sorted({type(node.layer).__name__ for node in tree.layers.values()})
+        raise AddressError(
+            f"{arg('wrt')} must name at least one layer of the model. Received: the "
+            f"class {pattern.__name__}, of which {tree.model.name!r} has no layer. It "
+            f"has: {quoted(kinds)}. {listing()} lists them all."
+        )
     matches = with_aliases(pattern, names, tree.aliases)
     if len(matches) > 1 and not is_glob(pattern):
         raise AddressError(ambiguous(str(pattern), matches))

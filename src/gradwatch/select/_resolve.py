@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import keras
 
@@ -16,6 +17,7 @@ from ._patterns import (
     ambiguous,
     by_index,
     described,
+    each,
     is_glob,
     layer_addresses,
     matching,
@@ -58,18 +60,21 @@ def resolve(wrt: Wrt, tree: Tree) -> Selection:
     frozen: dict[str, WeightNode] = {}
     taps: dict[Leaf, None] = {}
     wanted_inputs: list[Pattern] = []
-    for selector in selectors(wrt):
+    pairs = [(s, pattern) for s in selectors(wrt) for pattern in each(s.pattern)]
+    for selector, pattern in pairs:
         if isinstance(selector, Weights):
-            matches = _weights(selector.pattern, tree)
-            if selector.pattern is None:
+            matches = _weights(pattern, tree)
+            if pattern is None:
                 frozen |= {n: w for n, w in matches.items() if not w.trainable}
                 matches = {n: w for n, w in matches.items() if w.trainable}
             chosen |= matches
             per_call |= set(matches) if selector.per_call else set()
         elif isinstance(selector, Activations):
-            taps |= dict.fromkeys(_taps(selector, tree))
+            base, call, path = split_suffix(pattern, tree)
+            for address in layer_addresses(base, tree):
+                taps[Leaf("activation", address, selector.at, call, path)] = None
         else:
-            wanted_inputs.append(selector.pattern)
+            wanted_inputs.append(pattern)
     in_order = {name: node for name, node in tree.weights.items() if name in chosen}
     frozen = {name: node for name, node in frozen.items() if name not in chosen}
     by_call = tuple(name for name in in_order if name in per_call)
@@ -80,9 +85,7 @@ def selectors(wrt: Wrt) -> list[Weights | Activations | Inputs]:
     """Returns the selectors of a `wrt` argument as a list; None means all weights."""
     if wrt is None:
         return [Weights()]
-    items = [wrt] if isinstance(wrt, Weights | Activations | Inputs) else wrt
-    if not isinstance(items, list | tuple):
-        raise GradwatchError(_not_a_selector(items))
+    items: list[Any] = list(wrt) if isinstance(wrt, list | tuple) else [wrt]
     if not items:
         raise GradwatchError(
             f"{arg('wrt')} must hold at least one selector. Received: an empty list. "
@@ -91,7 +94,7 @@ def selectors(wrt: Wrt) -> list[Weights | Activations | Inputs]:
     for item in items:
         if not isinstance(item, Weights | Activations | Inputs):
             raise GradwatchError(_not_a_selector(item))
-    return list(items)
+    return items
 
 
 def _not_a_selector(item: object) -> str:
@@ -125,49 +128,40 @@ def _weights(pattern: Pattern, tree: Tree) -> dict[str, WeightNode]:
             f"{tree.model.name!r}, which has none. Ask for `gradwatch.activations()` "
             "or `gradwatch.inputs()`."
         )
-    learnable = {n: w for n, w in tree.weights.items() if w.learnable}
     if pattern is None:
-        return learnable
-    if isinstance(pattern, tuple):
-        parts = [_weights(item, tree) for item in pattern]
-        return {name: node for part in parts for name, node in part.items()}
+        return tree.learnable
     if isinstance(pattern, int):
-        name = by_index(pattern, list(learnable), "weight")
-        return {name: learnable[name]}
+        name = by_index(pattern, list(tree.learnable), "weight")
+        return {name: tree.weights[name]}
     if isinstance(pattern, TheVariable):
-        return _the_variable(pattern, tree)
+        own = pattern.variable
+        if matches := {n: w for n, w in tree.weights.items() if w.variable is own}:
+            return matches
+        raise AddressError(
+            f"{arg('wrt')} must be a weight of the model {tree.model.name!r}. "
+            f"Received: {pattern!r}, which belongs to another model or layer. "
+            f"{listing()} lists its weights."
+        )
     if isinstance(pattern, str | re.Pattern):
-        return _weights_by_name(pattern, tree, learnable)
-    return _below(layer_addresses(pattern, tree), tree, learnable)
-
-
-def _the_variable(pattern: TheVariable, tree: Tree) -> dict[str, WeightNode]:
-    for name, node in tree.weights.items():
-        if node.variable is pattern.variable:
-            return {name: node}
-    raise AddressError(
-        f"{arg('wrt')} must be a weight of the model {tree.model.name!r}. Received: "
-        f"{pattern!r}, which belongs to another model or layer. "
-        f"{listing()} lists its weights."
-    )
+        return _weights_by_name(pattern, tree)
+    return _below(layer_addresses(pattern, tree), tree)
 
 
 def _weights_by_name(
-    pattern: str | re.Pattern[str], tree: Tree, learnable: dict[str, WeightNode]
+    pattern: str | re.Pattern[str], tree: Tree
 ) -> dict[str, WeightNode]:
     wild = is_glob(pattern)
     if pattern in tree.weights:
         return {str(pattern): tree.weights[str(pattern)]}
-    if not wild and (pattern in tree.layers or pattern in tree.aliases):
-        layer = tree.aliases.get(str(pattern), str(pattern))
-        return _below([layer], tree, learnable)
-    names = list(learnable) if wild else list(tree.weights)
-    as_weight = with_aliases(pattern, names, tree.weight_aliases)
     as_layer: list[str] = []
     if isinstance(pattern, str):
         as_layer = with_aliases(pattern, list(tree.layers), tree.aliases)
+    if not wild and (pattern in tree.layers or pattern in tree.aliases):
+        return _below(as_layer, tree)
+    names = list(tree.learnable if wild else tree.weights)
+    as_weight = with_aliases(pattern, names, tree.weight_aliases)
     if wild:  # A layer without weights is passed over.
-        below = _below(as_layer, tree, learnable, strict=False)
+        below = _below(as_layer, tree, strict=False)
         as_weight, as_layer = [*{*as_weight, *below}], []
     if not as_weight and not as_layer:
         owned = [f"{node.layer}/" for node in tree.weights.values()]
@@ -175,20 +169,16 @@ def _weights_by_name(
         names = list(tree.weights)
         raise AddressError(unknown(pattern, names, "weight", owners, tree))
     if wild:
-        return {n: w for n, w in learnable.items() if n in as_weight}
+        return {n: w for n, w in tree.learnable.items() if n in as_weight}
     if len(as_weight) + len(as_layer) > 1:
         raise AddressError(ambiguous(str(pattern), [*as_weight, *as_layer]))
     if as_weight:
         return {as_weight[0]: tree.weights[as_weight[0]]}
-    return _below(as_layer, tree, learnable)
+    return _below(as_layer, tree)
 
 
 def _below(
-    addresses: Iterable[str],
-    tree: Tree,
-    learnable: dict[str, WeightNode],
-    *,
-    strict: bool = True,
+    addresses: Sequence[str], tree: Tree, *, strict: bool = True
 ) -> dict[str, WeightNode]:
     """Returns the weights of these layers and of all their sublayers.
 
@@ -196,7 +186,6 @@ def _below(
     elsewhere in the tree.
     """
     inside: set[int] = set()
-    addresses = list(addresses)
     for address in addresses:
         layer = tree.layers[address].layer
         variables = layer.variables if isinstance(layer, keras.Layer) else ()
@@ -207,31 +196,16 @@ def _below(
                 f"`gradwatch.activations({address!r})` for its output."
             )
         inside |= {id(v) for v in variables}
-    return {n: w for n, w in learnable.items() if id(w.variable) in inside}
+    return {n: w for n, w in tree.learnable.items() if id(w.variable) in inside}
 
 
 # activations --------------------------------------------------------------------------
 
 
-def _taps(selector: Activations, tree: Tree) -> list[Leaf]:
-    taps: list[Leaf] = []
-    chosen = selector.pattern
-    patterns = chosen if isinstance(chosen, tuple) else (chosen,)
-    for pattern in patterns:
-        base, call, path = split_suffix(pattern, tree)
-        taps += [
-            Leaf("activation", address, selector.at, call, path)
-            for address in layer_addresses(base, tree)
-        ]
-    return taps
-
-
 def split_suffix(pattern: Pattern, tree: Tree) -> tuple[Pattern, int, str]:
     """Splits `conv@2[1]` into the layer, the call and the path in the structure."""
-    if not isinstance(pattern, str) or matching(pattern, [*tree.layers, *tree.aliases]):
-        return pattern, 0, ""
-    parts = _SUFFIX.fullmatch(pattern)
-    if parts is None:
+    parts = _SUFFIX.fullmatch(pattern) if isinstance(pattern, str) else None
+    if parts is None or matching(pattern, [*tree.layers, *tree.aliases]):
         return pattern, 0, ""
     call = int(parts["call"] or 0)
     if parts["call"] and not call:
@@ -265,8 +239,6 @@ def matching_inputs(
     for pattern in patterns:
         if pattern is None:
             matches |= set(names)
-        elif isinstance(pattern, tuple):
-            matches |= set(matching_inputs(pattern, names, alias))
         elif isinstance(pattern, int):
             matches.add(by_index(pattern, names, "input"))
         else:

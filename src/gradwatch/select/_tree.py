@@ -79,6 +79,11 @@ class Tree:
     weight_aliases: dict[str, str] = field(default_factory=dict)
     input_layers: set[str] = field(default_factory=set)
 
+    @property
+    def learnable(self) -> dict[str, WeightNode]:
+        """The weights but moving averages and the like."""
+        return {name: node for name, node in self.weights.items() if node.learnable}
+
 
 def walk(model: keras.Layer) -> Tree:
     """Finds the addresses of all layers and weights of a model.

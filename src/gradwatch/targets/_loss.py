@@ -37,8 +37,6 @@ class Loss(Target):
 
     def __post_init__(self) -> None:
         for function in keras.tree.flatten(self.function):
-            if function is None or callable(function):
-                continue
             try:
                 keras.losses.get(function)
             except (ValueError, TypeError):

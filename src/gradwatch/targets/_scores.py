@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
 
@@ -109,11 +109,7 @@ class Output(Target):
         name = choose(list(outputs), self.which, "which")
         require_inside(self.index, outputs[name], f"output {name!r}")
 
-    def value(self, setting: Setting) -> Tensor:
-        """Computes the sum over the examples of the chosen number of each."""
-        return keras.ops.sum(self.scores(setting, or_one=True))
-
-    def scores(self, setting: Setting, *, or_one: bool = False) -> Tensor:
+    def scores(self, setting: Setting) -> Tensor:
         """Computes the chosen number of each example."""
         value = _output(setting, self.which, "which")
         for position in self.index:
@@ -125,7 +121,7 @@ class Output(Target):
             "give a function of the outputs."
         )
         what = f"`output({which}…)`"
-        return per_example(value, setting.batch_size, what, ways, or_one=or_one)
+        return per_example(value, setting, what, ways)
 
     def __str__(self) -> str:
         parts = [] if self.which is None else [repr(self.which)]
@@ -166,31 +162,26 @@ class Function(Target):
     """Number of equal parts of the batch, each of which the function sees alone: it may
     hold something for each example."""
 
-    def value(self, setting: Setting) -> Tensor:
-        """Computes the function, which must be one number or one per example."""
-        ways = (
-            "Reduce it inside the function, for instance with `keras.ops.mean`, or "
-            "use `gradwatch.class_score(i)` or `gradwatch.mean_output()`."
-        )
-        return keras.ops.sum(self._checked(setting, ways, or_one=True))
-
     def scores(self, setting: Setting) -> Tensor:
         """Computes the function, which must be one number per example."""
         ways = (
             "Leave the batch axis alone: `lambda out: out[:, 3]`, or "
             "`lambda out: keras.ops.mean(out, axis=(1, 2))`."
         )
-        return self._checked(setting, ways, or_one=False)
-
-    def _checked(self, setting: Setting, ways: str, *, or_one: bool) -> Tensor:
-        outputs, size = [setting.outputs], setting.batch_size // self.parts
+        if setting.or_one:
+            ways = (
+                "Reduce it inside the function, for instance with `keras.ops.mean`, or "
+                "use `gradwatch.class_score(i)` or `gradwatch.mean_output()`."
+            )
+        outputs, part = [setting.outputs], setting
         if self.parts > 1:
-            parts = (slice(n * size, (n + 1) * size) for n in range(self.parts))
-            cuts = map(itemgetter, parts)
+            size = setting.batch_size // self.parts
+            part = replace(setting, batch_size=size)
+            starts = range(0, setting.batch_size, size)
+            cuts = (itemgetter(slice(n, n + size)) for n in starts)
             outputs = [keras.tree.map_structure(cut, setting.outputs) for cut in cuts]
         values = map(self.function, outputs)
-        what = "A target function"
-        checked = [per_example(v, size, what, ways, or_one=or_one) for v in values]
+        checked = [per_example(v, part, "A target function", ways) for v in values]
         return keras.ops.concatenate(checked)
 
     def __str__(self) -> str:

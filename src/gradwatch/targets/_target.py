@@ -6,7 +6,7 @@ import operator
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import keras
@@ -23,7 +23,8 @@ Tensor = Any
 class Setting:
     """The data that a target may use: one forward pass of one model.
 
-    `read` has the activations that the target reads, in the order of computation.
+    `read` has the activations that the target reads, in the order of computation. With
+    `or_one`, one number for the whole batch will do as well as one per example.
     """
 
     model: keras.Layer
@@ -34,6 +35,7 @@ class Setting:
     training: bool
     arrays: Mapping[str, Any] = field(default_factory=dict)
     read: Mapping[Any, Tensor] = field(default_factory=dict)
+    or_one: bool = False
 
 
 class Target(ABC):
@@ -85,7 +87,7 @@ class Target(ABC):
         The sum over the examples gives each example its own gradient with respect to
         its activations and inputs.
         """
-        return keras.ops.sum(self.scores(setting))
+        return keras.ops.sum(self.scores(replace(setting, or_one=True)))
 
     def scores(self, setting: Setting) -> Tensor:
         """Computes one number per example; a loss has none."""
@@ -165,10 +167,9 @@ def choose(names: Sequence[str], which: str | int | None, argument: str) -> str:
     Raises:
         TargetError: If there is no such output, or several and none is chosen.
     """
-    names = list(names)
+    if which is None and len(names) == 1:
+        return names[0]
     if which is None:
-        if len(names) == 1:
-            return names[0]
         raise TargetError(
             "The target must be one output of the model. Received: no choice among "
             f"its {len(names)} outputs {quoted(names)}. Name one: "
@@ -185,28 +186,25 @@ def choose(names: Sequence[str], which: str | int | None, argument: str) -> str:
     )
 
 
-def per_example(
-    value: Tensor, batch_size: int, what: str, ways: str, *, or_one: bool = False
-) -> Tensor:
+def per_example(value: Tensor, setting: Setting, what: str, ways: str) -> Tensor:
     """Returns a value as a vector with one number per example.
 
     Args:
         value: The value to check.
-        batch_size: Number of examples.
+        setting: The pass, with its number of examples.
         what: Subject of the error message.
         ways: Last part of the error message.
-        or_one: Whether one number for the whole batch will do, too.
 
     Raises:
         TargetError: If the value has another shape.
     """
     require_float(value, what)
-    shape = tuple(value.shape)
-    single = int(np.prod(shape)) == 1 and (or_one or batch_size == 1)
+    shape, batch_size = tuple(value.shape), setting.batch_size
+    single = int(np.prod(shape)) == 1 and (setting.or_one or batch_size == 1)
     if shape in ((batch_size,), (batch_size, 1)) or single:
         return keras.ops.reshape(in_full_precision(value), (-1,))
     rule = "one number per call, or one per example"
-    if not or_one:
+    if not setting.or_one:
         rule = "one number per example, to be attributed to each example's own numbers"
     raise TargetError(
         f"{what} must be {rule}. Received: shape {shape} for a batch of {batch_size}. "

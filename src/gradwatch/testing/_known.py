@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import keras
 import numpy as np
@@ -56,34 +55,23 @@ def known(seed: int = 0) -> Known:
     # Three examples, the same on every machine.
     x = np.random.default_rng(seed).normal(size=(3, 4))
     y = np.random.default_rng(seed + 1).normal(size=(3, 2))
-    model = keras.Sequential(
-        [
-            keras.Input((4,)),
-            layers.Dense(5, activation="tanh", name="hidden"),
-            layers.Dense(2, name="head"),
-        ],
-        name="known",
-    )
+    below = layers.Dense(5, activation="tanh", name="hidden")
+    head = layers.Dense(2, name="head")
+    model = keras.Sequential([keras.Input((4,)), below, head], name="known")
     model.set_weights([first, offset, second, bias])
     model.compile(keras.optimizers.SGD(1.0), "mse")
-    return Known(model, x, y, **_chain_rule(x, y, first, offset, second, bias))
-
-
-def _chain_rule(x: np.ndarray, y: np.ndarray, *weights: np.ndarray) -> dict[str, Any]:
-    first, offset, second, bias = weights
+    # The chain rule.
     hidden = np.tanh(x @ first + offset)
     error = hidden @ second + bias - y
     at_head = 2 * error / error.size
     at_hidden = at_head @ second.T
     before_tanh = at_hidden * (1 - hidden**2)
-    return {
-        "value": float(np.mean(error**2)),
-        "weights": {
-            "hidden/kernel": x.T @ before_tanh,
-            "hidden/bias": before_tanh.sum(axis=0),
-            "head/kernel": hidden.T @ at_head,
-            "head/bias": at_head.sum(axis=0),
-        },
-        "activations": {"hidden": at_hidden, "head": at_head},
-        "inputs": before_tanh @ first.T,
+    weights = {
+        "hidden/kernel": x.T @ before_tanh,
+        "hidden/bias": before_tanh.sum(axis=0),
+        "head/kernel": hidden.T @ at_head,
+        "head/bias": at_head.sum(axis=0),
     }
+    activations = {"hidden": at_hidden, "head": at_head}
+    value = float(np.mean(error**2))
+    return Known(model, x, y, value, weights, activations, before_tanh @ first.T)

@@ -64,16 +64,19 @@ def assert_untouched(model: keras.Model) -> Iterator[None]:
 
 def _snapshot(model: keras.Model) -> dict[str, Any]:
     """Returns everything to compare, by a readable path."""
-    snapshot = _ModelState()
     # First: Keras creates the dtype policy in its global state when it is read.
-    settings = _settings()
-    snapshot.add("model", model)
-    snapshot.add_classes(model)
-    for name, state in global_settings().items():
-        snapshot.add(name, _nonempty(state))
-    snapshot.add("keras.config", settings)
-    snapshot.add("random streams", _random_streams())
-    return snapshot.facts
+    settings: dict[str, Any] = {"dtype_policy": keras.config.dtype_policy().name}
+    settings |= {name: getattr(keras.config, name)() for name in _SETTINGS}
+    states = {name: _nonempty(state) for name, state in global_settings().items()}
+    streams = {"random streams": _random_streams()}
+    facts = _facts({"model": model, **states, "keras.config": settings, **streams})
+    # The methods of Keras's classes and of the classes of the layers.
+    classes = {type(layer) for layer in all_layers(model)} | set(_CLASSES)
+    for cls in sorted(classes, key=lambda c: (c.__module__, c.__qualname__)):
+        for name, value in vars(cls).items():
+            if callable(value) or isinstance(value, property | classmethod):
+                facts[f"{cls.__name__}.{name} ({cls.__module__})"] = _identity(value)
+    return facts
 
 
 def _identity(item: Any) -> tuple[Any, ...]:
@@ -82,57 +85,41 @@ def _identity(item: Any) -> tuple[Any, ...]:
     return id(item), f"<{type(item).__name__} at {id(item):#x}>", item
 
 
-class _ModelState:
-    """Walks over the parts of a model, and adds each fact once."""
-
-    def __init__(self) -> None:
-        self.facts: dict[str, Any] = {}
-        # The objects are kept, too: the id of a freed one could be reused.
-        self._known: dict[int, Any] = {}
-
-    def add(self, path: str, item: Any) -> None:
-        """Adds an object and its parts, depth first."""
-        todo = [(path, item)]
-        while todo:
-            todo += reversed([*self._parts(*todo.pop())])
-
-    def _parts(self, path: str, item: Any) -> Iterator[tuple[str, Any]]:
+def _facts(objects: Mapping[str, Any]) -> dict[str, Any]:
+    """Walks over the parts of objects, depth first, and adds each fact once."""
+    facts: dict[str, Any] = {}
+    # The objects are kept: the id of a freed one could be reused.
+    known: dict[int, Any] = {}
+    todo = [*objects.items()][::-1]
+    while todo:
+        path, item = todo.pop()
         if isinstance(item, _PLAIN):
-            self.facts[path] = item
-            return
+            facts[path] = item
+            continue
         if isinstance(item, np.ndarray):
-            self.facts[path] = _array(item)
-            return
-        plain = not isinstance(item, list | tuple | dict | set | Mapping)
-        if plain:
-            self.facts[path] = _identity(item)
-        if id(item) in self._known:
-            return
-        self._known[id(item)] = item
+            facts[path] = _array(item)
+            continue
+        if not isinstance(item, list | tuple | dict | set | Mapping):
+            facts[path] = _identity(item)
+        if id(item) in known:
+            continue
+        known[id(item)] = item
+        parts: list[tuple[str, Any]] = []
         if isinstance(item, keras.Variable):
-            self.facts.update(_of_variable(path, item))
+            facts.update(_of_variable(path, item))
         elif isinstance(item, _OPENED):
             # Public attributes first, so that messages show the public path.
-            for name in sorted(vars(item), key=lambda name: name.startswith("_")):
-                yield f"{path}.{name}", vars(item)[name]
+            names = sorted(vars(item), key=lambda name: name.startswith("_"))
+            parts = [(f"{path}.{name}", vars(item)[name]) for name in names]
         elif isinstance(item, Mapping):
-            for key, value in item.items():
-                yield f"{path}[{key!r}]", value
+            parts = [(f"{path}[{key!r}]", value) for key, value in item.items()]
         elif isinstance(item, list | tuple):
-            self.facts[f"length of {path}"] = len(item)
-            for index, value in enumerate(item):
-                yield f"{path}[{index}]", value
+            facts[f"length of {path}"] = len(item)
+            parts = [(f"{path}[{index}]", value) for index, value in enumerate(item)]
         elif isinstance(item, set):
-            self.facts[path] = {id(part) for part in item}
-
-    def add_classes(self, model: keras.Model) -> None:
-        """Adds the methods of Keras's classes and of the classes of the layers."""
-        classes = {type(layer) for layer in all_layers(model)} | set(_CLASSES)
-        for cls in sorted(classes, key=lambda c: (c.__module__, c.__qualname__)):
-            for name, value in vars(cls).items():
-                if callable(value) or isinstance(value, property | classmethod):
-                    path = f"{cls.__name__}.{name} ({cls.__module__})"
-                    self.facts[path] = _identity(value)
+            facts[path] = {id(part) for part in item}
+        todo += parts[::-1]
+    return facts
 
 
 def _of_variable(path: str, variable: keras.Variable) -> Iterator[tuple[str, Any]]:
@@ -165,11 +152,6 @@ def _nonempty(state: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in state.items()
         if value is not None and not (isinstance(value, list | dict) and not value)
     }
-
-
-def _settings() -> dict[str, Any]:
-    settings = {name: getattr(keras.config, name)() for name in _SETTINGS}
-    return settings | {"dtype_policy": keras.config.dtype_policy().name}
 
 
 def _random_streams() -> dict[str, Any]:

@@ -62,7 +62,11 @@ def grad_cam(
         GradwatchError: If the layer has no axes of space or time.
     """
     problem = cam_problem(model, x, target, layer, data_format, batch_size)
-    return cam(problem, _mean_gradient, relu=relu)
+
+    def weigh(place: Place, gradient: np.ndarray) -> np.ndarray:
+        return np.asarray(gradient.mean(axis=place.spatial, keepdims=True))
+
+    return cam(problem, weigh, relu=relu)
 
 
 @method
@@ -151,11 +155,7 @@ def layer_cam(
         The attribution.
     """
     problem = cam_problem(model, x, target, layer, data_format, batch_size)
-    return cam(problem, _own_gradient, relu=relu)
-
-
-def _mean_gradient(place: Place, gradient: np.ndarray) -> np.ndarray:
-    return np.asarray(gradient.mean(axis=place.spatial, keepdims=True))
+    return cam(problem, lambda _, gradient: np.maximum(gradient, 0), relu=relu)
 
 
 def _fair_gradient(place: Place, gradient: np.ndarray) -> np.ndarray:
@@ -167,8 +167,3 @@ def _fair_gradient(place: Place, gradient: np.ndarray) -> np.ndarray:
     alpha = np.divide(g**2, below, out=np.zeros_like(g), where=below != 0)
     weights = (alpha * np.maximum(g, 0)).sum(axis=place.spatial, keepdims=True)
     return np.asarray(weights, dtype=gradient.dtype)
-
-
-def _own_gradient(place: Place, gradient: np.ndarray) -> np.ndarray:
-    del place
-    return np.asarray(np.maximum(gradient, 0))

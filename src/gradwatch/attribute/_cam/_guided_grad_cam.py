@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from ..._errors import GradwatchError, arg, quoted
 from .._gradient import guided_backprop
 from .._method import method
-from .._place import Place
+from .._place import spread_over
 from .._result import Attribution
 from ._grad_cam import grad_cam
 from ._map import cam_problem, lying_over
@@ -57,30 +55,20 @@ def guided_grad_cam(
     where = grad_cam(
         model, x, target, layer=layer, data_format=data_format, batch_size=batch_size
     )
-    map_ = _single(where)
-    guided = guided_backprop(model, x, target, batch_size=batch_size)
-    places = [_masked(place, map_) for place in guided.places]
-    return replace(guided, places=tuple(places), layer=where.layer)
-
-
-def _single(where: Attribution) -> Place:
-    """Returns the map, which must be one and lie over an input."""
     if len(where.places) != 1:
         raise GradwatchError(
             f"{arg('layer')} must give one tensor, in one call, to draw the map from. "
             f"Received: {quoted(where.names)}. Name one: 'layer@1' is its first call, "
             "'layer[0]' its first tensor."
         )
-    lying_over(where.names, len(where.places[0].spatial), where.sources)
-    return where.places[0]
-
-
-def _masked(place: Place, map_: Place) -> Place:
-    """Returns the values where the map is; others, where it cannot lie over them."""
-    if len(place.spatial) != len(map_.spatial):
-        return place
-    size = tuple(place.values.shape[axis] for axis in place.spatial)
-    mask = map_.upsample(size).values
-    if place.channels is not None:
-        mask = np.expand_dims(mask, place.channels)
-    return replace(place, values=place.values * mask)
+    map_ = where.places[0]
+    lying_over(where.names, len(map_.spatial), where.sources)
+    guided = guided_backprop(model, x, target, batch_size=batch_size)
+    # Values stay as they are where the map cannot lie over them.
+    places = [
+        replace(place, values=place.values * spread_over(map_.values, place))
+        if len(place.spatial) == len(map_.spatial)
+        else place
+        for place in guided.places
+    ]
+    return replace(guided, places=tuple(places), layer=where.layer)

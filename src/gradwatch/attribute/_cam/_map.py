@@ -63,7 +63,7 @@ def cam(problem: Problem, weigh: Weigh, *, relu: bool) -> Attribution:
         weighted = weigh(place, gradient) * place.values
         total = weighted.sum(axis=place.channels).astype(place.values.dtype)
         maps.append(np.maximum(total, 0) if relu else total)
-    return result(problem, maps, scores, settings={"relu": relu})
+    return result(problem, maps, scores)
 
 
 def lying_over(names: Iterable[str], axes: int, inputs: Iterable[Place]) -> list[bool]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._method import method
-from .._place import Place, resized
+from .._place import Place, spread_over
 from .._problem import Problem
 from .._result import Attribution
 from ._map import cam, cam_problem, lying_over
@@ -57,8 +57,7 @@ def score_cam(
         model, x, target, layer, data_format, batch_size, free="inputs"
     )
 
-    def weigh(place: Place, gradient: np.ndarray) -> np.ndarray:
-        del gradient
+    def weigh(place: Place, _: np.ndarray) -> np.ndarray:
         channels = np.moveaxis(place.values, place.channels or 0, 0)
         increase = _masked_scores(problem, channels)
         increase = np.exp(increase - increase.max(axis=0))
@@ -84,11 +83,10 @@ def _masked_scores(problem: Problem, channels: np.ndarray) -> np.ndarray:
 
 def _mask(masks: np.ndarray, place: Place) -> np.ndarray:
     """Returns masks of the input's size, from 0 to 1, with room for its channels."""
-    sizes = [place.values.shape[axis] for axis in place.spatial]
-    masks = resized(masks, dict(enumerate(sizes, start=1)))
+    masks = spread_over(masks, place)
     axes = tuple(range(1, masks.ndim))
     low = masks.min(axis=axes, keepdims=True)
     spread = masks.max(axis=axes, keepdims=True) - low
     # A channel that is the same everywhere masks everything.
-    scaled = np.divide(masks - low, spread, out=np.zeros_like(masks), where=spread > 0)
-    return scaled if place.channels is None else np.expand_dims(scaled, place.channels)
+    nothing = np.zeros_like(masks)
+    return np.asarray(np.divide(masks - low, spread, out=nothing, where=spread > 0))

@@ -157,22 +157,22 @@ def _run(
 ) -> None:
     """Explains and stores the batches that are left."""
     most = min((n for n in (total, num_batches) if n is not None), default=None)
-    done, limit = len(store.batches), num_batches or math.inf
+    done = len(store.batches)
+    left = None if num_batches is None else max(num_batches - done, 0)
     bar = progress_bar(store.path.name, most, progress, done=done, patience=0)
     with bar as advance:
-        while done < limit and (batch := next(remaining, None)) is not None:
-            add(batch)
-            del batch  # Before the next one is made: one at a time is enough.
+        # `map` lets go of a batch before the next one is made: one at a time is enough.
+        for _ in map(add, itertools.islice(remaining, left)):
             # Cycles of this batch, before they are many; the old ones are left alone.
             gc.collect(1)
             advance(1, f"batches, {store.rows:,} examples")
-            done += 1
     if not store.rows:
         raise GradwatchError(
             "`data` must give at least one batch. Received: none. A generator can be "
             "used only once: give the function that makes it, or a fresh one."
         )
-    store.finish(ended=done < limit or total == done)
+    done = len(store.batches)
+    store.finish(ended=done < (num_batches or math.inf) or total == done)
 
 
 # the same data as before --------------------------------------------------------------
@@ -187,23 +187,16 @@ def _remaining(batches: Batches, store: DatasetStore) -> Iterator[DatasetBatch]:
     done, total = len(store.batches), batches.total
     if total is not None and (total < done or (store.ended and total > done)):
         raise _other_data(f"{in_batches(total)} where {done} are done")
-    if batches.at is not None or store.ended:
-        for number in sorted({0, done - 1 if batches.at else 0} & set(range(done))):
-            for first in itertools.islice(batches.start(number), 1):
-                _check_batch(first, store, number)
-        return batches.start(done)
+    numbers = {0, done - 1} if batches.at else set(range(1 if store.ended else done))
     stream = batches.start(0)
-    for number in range(done):
+    for number in sorted(numbers & set(range(done))):
+        stream = batches.start(number) if batches.at else stream
         batch = next(stream, None)
-        if batch is None:
+        if batch is None and not store.ended:
             raise _other_data(f"{in_batches(number)} where {done} are done")
-        _check_batch(batch, store, number)
-    return stream
-
-
-def _check_batch(batch: DatasetBatch, store: DatasetStore, number: int) -> None:
-    if checksum(batch) != store.batches[number, 1]:
-        raise _other_data(f"a batch {number} that is another one than in the store")
+        if batch is not None and checksum(batch) != store.batches[number, 1]:
+            raise _other_data(f"a batch {number} that is another one than in the store")
+    return batches.start(done) if batches.at else stream
 
 
 def _other_data(received: str) -> GradwatchError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -61,7 +62,11 @@ def batches_of(data: Any, batch_size: int | None) -> Batches:
     if not isinstance(data, Iterable | type) and callable(data):
         data = data()
     if isinstance(data, Iterable):
-        return Batches(_length(data), iterable=data)
+        total = None
+        # There is none, or (of a `tf.data.Dataset`) it is unknown or infinite.
+        with contextlib.suppress(TypeError):
+            total = len(data)  # type: ignore[arg-type]
+        return Batches(total, iterable=data)
     raise GradwatchError(
         "`data` must be arrays, a `tf.data.Dataset`, a `keras.utils.PyDataset`, a "
         "generator, a function that makes one, or anything else that gives batches. "
@@ -89,13 +94,6 @@ def _to_numpy(leaf: Any) -> Any:
     if hasattr(leaf, "detach"):  # a tensor of torch, on another backend
         leaf = leaf.detach().cpu()
     return np.asanyarray(leaf) if hasattr(leaf, "__array__") else leaf
-
-
-def _length(data: Any) -> int | None:
-    try:
-        return len(data)
-    except TypeError:  # none, or (of a `tf.data.Dataset`) unknown or infinite
-        return None
 
 
 def _is_arrays(data: Any) -> bool:
@@ -195,38 +193,32 @@ def target_of(target: Any, batch: DatasetBatch, start: int) -> Any:
             "`target` must be a target, 'label', a function of the outputs, or a "
             f"function of `x` and `y`. Received: {target!r}."
         )
-    return target(x, y) if _takes_a_batch(target) else target
+    # A function that could do with one argument is one of the outputs.
+    both = _takes(target, x, y) and not _takes(target, x)
+    return target(x, y) if both else target
 
 
-def _takes_a_batch(target: Any) -> bool:
-    """Returns whether it is a function of `(x, y)`, and not of the outputs."""
+def _takes(function: Any, *arguments: Any) -> bool:
+    """Returns whether it is a function that can be called with these arguments."""
     try:
-        parameters = inspect.signature(target).parameters.values()
+        inspect.signature(function).bind(*arguments)
     except (TypeError, ValueError):  # not callable, or silent on what it takes
         return False
-    needed = [
-        p
-        for p in parameters
-        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-        and p.default is p.empty
-    ]
-    return len(needed) == 2
+    return True
 
 
 def _classes(y: Any) -> np.ndarray:
-    labels = y
-    if not isinstance(labels, np.ndarray):
-        what = "none" if labels is None else f"a {type(labels).__name__}"
+    if not isinstance(y, np.ndarray):
+        what = "none" if y is None else f"a {type(y).__name__}"
         raise TargetError(
             "`target='label'` needs one array of labels with each batch. Received: "
             f"{what}. Let `data` give `(x, y)`, or write the target as a function: "
             "`target=lambda x, y: gradwatch.class_score(…)`."
         )
-    if labels.ndim == 2 and labels.shape[1] > 1:  # one-hot
-        return np.asarray(labels.argmax(axis=1))
-    labels = labels.reshape(len(labels), -1)[:, 0] if labels.ndim <= 2 else labels
-    whole = labels.ndim == 1 and bool(np.all(labels == np.round(labels)))
-    if not whole:
+    if y.ndim == 2 and y.shape[1] > 1:  # one-hot
+        return np.asarray(y.argmax(axis=1))
+    labels = y.reshape(len(y), -1)[:, 0] if y.ndim <= 2 else y
+    if labels.ndim != 1 or not np.all(labels == np.round(labels)):
         raise TargetError(
             "`target='label'` needs classes: whole numbers, one per example, or "
             f"one-hot. Received: labels of shape {y.shape} and dtype "

@@ -12,7 +12,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.lib import format as npy
 
-from ..._errors import GradwatchError
+from .._checked import require
 from .._store import replacing
 from ._store import MissingLibraryError
 
@@ -22,7 +22,7 @@ SUFFIXES = (".npz", ".parquet")
 def export(
     path: str | os.PathLike[str],
     columns: Mapping[str, Any],
-    ends: Sequence[int],
+    batches: Sequence[slice],
     words: Mapping[str, Any],
 ) -> None:
     """Writes the columns to one file, which is there when it is whole.
@@ -31,12 +31,9 @@ def export(
         GradwatchError: If the path ends in neither suffix.
     """
     target = Path(path)
-    if target.suffix not in SUFFIXES:
-        raise GradwatchError(
-            f"`path` must end in .npz or .parquet. Received: {str(target)!r}."
-        )
+    rule = "`path` must end in .npz or .parquet."
+    require(target.suffix in SUFFIXES, rule, str(target))
     write = _write_npz if target.suffix == ".npz" else _write_parquet
-    batches = [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]
     with replacing(target) as file:
         write(file, columns, batches, json.dumps(words))
 

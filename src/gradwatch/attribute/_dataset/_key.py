@@ -12,7 +12,7 @@ import inspect
 import re
 import types
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -45,13 +45,11 @@ def check_same_call(before: Mapping[str, str], now: Mapping[str, str], to: str) 
     names = [n for n in sorted({*before, *now}) if before.get(n) != now.get(n)]
     if not names:
         return
-    texts = [
-        "`model` (its weights or layers)"
-        if name == "model"
-        else f"`{name}` (there {before.get(name, 'not given')}, "
-        f"here {now.get(name, 'not given')})"
-        for name in names
-    ]
+    told = {"model": "its weights or layers"}
+    for name in names:
+        there, here = (key.get(name, "not given") for key in (before, now))
+        told.setdefault(name, f"there {there}, here {here}")
+    texts = [f"`{name}` ({told[name]})" for name in names]
     raise GradwatchError(
         "`to` must be a store that was made in the same way, to go on with it. "
         f"Received: {to!r}, which differs in {', '.join(texts)}. Give another path, or "
@@ -72,38 +70,29 @@ def describe(value: Any) -> str:
     False
     """
     if isinstance(value, types.FunctionType):
-        return _describe_function(inspect.unwrap(value))
+        function: Any = inspect.unwrap(value)
+        # A newer gradwatch may compute the same with other code.
+        if function.__module__.startswith("gradwatch."):
+            return str(function.__name__)
+        code = [_code(function.__code__), describe(function.__defaults__)]
+        return f"{function.__name__} {_hash(repr(code))}"
     if isinstance(value, keras.Layer):
         return str(getattr(value, "path", value.name))
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         array = np.asarray(keras.ops.convert_to_numpy(value))
         return f"array of shape {array.shape} {checksum(array):08x}"
-    if (parts := _parts(value)) is not None:
-        name = "" if isinstance(value, Sequence | Mapping) else type(value).__qualname__
-        return f"{name}({', '.join(map(describe, parts))})"
-    # An address in memory differs from process to process.
-    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
-
-
-def _parts(value: Any) -> list[Any] | None:
-    """Returns the parts of a value, if they are all there is to it."""
-    if isinstance(value, list | tuple):
-        return list(value)
-    if isinstance(value, Mapping):
-        return sorted(value.items(), key=repr)
-    if isinstance(value, functools.partial):
-        return [value.func, value.args, value.keywords]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return [getattr(value, field.name) for field in dataclasses.fields(value)]
-    return None
-
-
-def _describe_function(function: Any) -> str:
-    # A newer gradwatch may compute the same with other code.
-    if function.__module__.startswith("gradwatch."):
-        return str(function.__name__)
-    code = [_code(function.__code__), describe(function.__defaults__)]
-    return f"{function.__name__} {_hash(repr(code))}"
+    name, parts = type(value).__qualname__, value
+    if isinstance(value, list | tuple | Mapping):
+        name = ""
+        parts = sorted(value.items(), key=repr) if isinstance(value, Mapping) else value
+    elif isinstance(value, functools.partial):
+        parts = [value.func, value.args, value.keywords]
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = [getattr(value, field.name) for field in dataclasses.fields(value)]
+    else:
+        # An address in memory differs from process to process.
+        return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+    return f"{name}({', '.join(map(describe, parts))})"
 
 
 def _code(code: types.CodeType) -> list[Any]:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..._errors import GradwatchError, counted, renamed
-from .._layout import by_name, from_columns
-from .._result import Attribution, single
+from .._layout import WORDS, by_name, from_columns
+from .._result import NUMBERS, Attribution, single
 from ._export import export
 from ._store import DatasetStore
 
-_PARTS = ("score", "baseline_score", "delta")
 _TENSORS = ("values", "activation", "inputs")
+_SUMMARY = ("mean", "mean_abs", "min", "max")
 
 
 class AttributedDataset:
@@ -65,9 +64,7 @@ class AttributedDataset:
         header, columns, batches = store.header, store.arrays(), store.batches
         self.path = store.path
         self.complete = store.complete
-        self.method: str = header["method"]
-        self.target: str = header["target"]
-        self.layer: str | None = header["layer"]
+        self.method, self.target, self.layer = (header[name] for name in WORDS)
         self.settings: dict[str, Any] = header["settings"][0]
         self.names = [tensor["name"] for tensor in header["places"]]
         parts = (by_name(header, columns, part) for part in _TENSORS)
@@ -83,7 +80,8 @@ class AttributedDataset:
         self._header = header
         self._columns = columns
         self._batches = batches
-        self._ends = np.cumsum(batches[:, 0]).tolist()
+        ends = np.cumsum(batches[:, 0]).tolist()
+        self._slices = [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> AttributedDataset:
@@ -111,7 +109,7 @@ class AttributedDataset:
     # rows -----------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return int(self._ends[-1])
+        return int(self._slices[-1].stop)
 
     def __getitem__(self, examples: int | slice | Sequence[int]) -> Attribution:
         """Returns the attribution of one example or some; the batch axis stays."""
@@ -134,8 +132,8 @@ class AttributedDataset:
 
     def batches(self) -> Iterator[Attribution]:
         """Yields the batches as they were made, one after the other."""
-        for start, stop in zip([0, *self._ends], self._ends, strict=False):
-            yield self._rows(np.arange(start, stop))
+        for rows in self._slices:
+            yield self._rows(np.arange(rows.start, rows.stop))
 
     def _rows(self, numbers: np.ndarray) -> Attribution:
         # Each run of neighbours is read at once.
@@ -145,7 +143,8 @@ class AttributedDataset:
             name: np.concatenate([np.asarray(column[rows]) for rows in slices])
             for name, column in self._columns.items()
         }
-        batches = set(np.searchsorted(self._ends, numbers, "right").tolist())
+        ends = [rows.stop for rows in self._slices]
+        batches = set(np.searchsorted(ends, numbers, "right").tolist())
         # Of examples from several batches, the settings of the first batch of all.
         index = self._batches[batches.pop(), 3] if len(batches) == 1 else 0
         settings = dict(self._header["settings"][int(index)])
@@ -168,13 +167,30 @@ class AttributedDataset:
         >>> numbers["values"]["inputs"]["max"]
         1.0
         """
+        values = by_name(self._header, self._columns, "values")
         return {
             "examples": len(self),
             "batches": self.num_batches,
             "complete": self.complete,
             "nonfinite": self.nonfinite,
-            **_summary(self.batches()),
+            **{part: self._summary(getattr(self, part)) for part in NUMBERS},
+            "values": {name: self._summary(array) for name, array in values.items()},
         }
+
+    def _summary(self, column: Any) -> dict[str, float | None]:
+        """Returns mean, mean size and range; None where no number is finite."""
+        sums = []
+        for rows in self._slices if column is not None else ():
+            numbers = np.asarray(column[rows])
+            n = numbers[np.isfinite(numbers)].astype("float64")
+            if n.size:
+                sums.append((n.size, n.sum(), np.abs(n).sum(), n.min(), n.max()))
+        if not sums:
+            return dict.fromkeys(_SUMMARY)
+        counts, totals, sizes, lows, highs = zip(*sums, strict=True)
+        count = sum(counts)
+        figures = sum(totals) / count, sum(sizes) / count, min(lows), max(highs)
+        return dict(zip(_SUMMARY, map(float, figures), strict=True))
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Writes a copy for other tools, one batch in memory at a time.
@@ -197,41 +213,7 @@ class AttributedDataset:
         Raises:
             GradwatchError: If the path ends in neither.
         """
-        words = {name: self._header[name] for name in ("method", "target", "layer")}
+        words = {name: self._header[name] for name in WORDS}
         words |= {"settings": self.settings, "complete": self.complete}
-        rows = self._batches[:, 0].tolist()
-        export(path, self._columns, self._ends, {**words, "batches": rows})
-
-
-def _summary(batches: Iterable[Attribution]) -> dict[str, Any]:
-    """Returns mean, mean size and range of each part; None where none is finite."""
-    parts: dict[str, list[list[float]]] = {name: [] for name in _PARTS}
-    values: dict[str, list[list[float]]] = defaultdict(list)
-    for batch in batches:
-        for name in _PARTS:
-            if getattr(batch, name) is not None:
-                parts[name] += _sums(getattr(batch, name))
-        for place in batch.places:
-            values[place.name] += _sums(place.values)
-    return {
-        **{name: _combined(sums) for name, sums in parts.items()},
-        "values": {name: _combined(sums) for name, sums in values.items()},
-    }
-
-
-def _sums(numbers: np.ndarray) -> list[list[float]]:
-    """Returns count, sum, sum of sizes, minimum and maximum of the finite numbers."""
-    finite = numbers[np.isfinite(numbers)].astype("float64")
-    if not finite.size:
-        return []
-    sums = finite.size, finite.sum(), np.abs(finite).sum(), finite.min(), finite.max()
-    return [[float(number) for number in sums]]
-
-
-def _combined(sums: Sequence[Sequence[float]]) -> dict[str, float | None]:
-    if not sums:
-        return dict.fromkeys(("mean", "mean_abs", "min", "max"))
-    counts, totals, sizes, lows, highs = zip(*sums, strict=True)
-    count = sum(counts)
-    mean, size = sum(totals) / count, sum(sizes) / count
-    return {"mean": mean, "mean_abs": size, "min": min(lows), "max": max(highs)}
+        words["batches"] = self._batches[:, 0].tolist()
+        export(path, self._columns, self._slices, words)

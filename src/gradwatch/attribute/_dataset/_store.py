@@ -23,6 +23,8 @@ from typing import Any
 import numpy as np
 
 from ..._errors import GradwatchError, arg
+from .._checked import require
+from .._layout import WORDS
 
 FORMAT = 1
 """Version of the layout; grows when an older gradwatch could not read it."""
@@ -50,12 +52,12 @@ def require_zarr() -> Any:
     """
     try:
         import zarr
+
+        version = zarr.__version__
     except ImportError:
         version = "none is installed"
-    else:
-        version = zarr.__version__
-        if [int(part) for part in re.findall(r"\d+", version)] >= [3, 1, 3]:
-            return zarr
+    if [int(part) for part in re.findall(r"\d+", version)] >= [3, 1, 3]:
+        return zarr
     raise MissingLibraryError(
         "`attribute_dataset` needs zarr 3.1.3 or newer for its store. Received: "
         f'{version}. `pip install "gradwatch[zarr]"` brings it.'
@@ -78,7 +80,7 @@ class DatasetStore:
         self.path = path = _checked_path(to)
         self.begun = False
         """True if this object has created the group."""
-        self._lock: int | None = None
+        self._lock = contextlib.ExitStack()
         self._group: Any = None
         self.forget()
         if write and not path.parent.is_dir():
@@ -97,7 +99,7 @@ class DatasetStore:
 
     def forget(self) -> None:
         """Counts no batch any more; what is on disk stays until the next one."""
-        self.header: dict[str, Any] = {}
+        self.header: dict[str, Any] = {"columns": []}
         self.batches = np.zeros((0, len(FIELDS)), "int64")
         self.complete = False
 
@@ -128,17 +130,13 @@ class DatasetStore:
         self.complete = bool(attributes["complete"])
         if BATCHES in group:
             batches = np.asarray(group[BATCHES][:])
-            lengths = [group[n].shape[0] if n in group else 0 for n in self.columns]
+            names = header["columns"]
+            lengths = [group[n].shape[0] if n in group else 0 for n in names]
             # A row of zeros was made room for, but never written.
             counts = (batches[:, 0] > 0) & (batches[:, 0].cumsum() <= min(lengths))
             self.batches = batches[: int(np.cumprod(counts).sum())]
 
     # reading --------------------------------------------------------------------------
-
-    @property
-    def columns(self) -> list[str]:
-        """Names of the columns."""
-        return list(self.header.get("columns", ()))
 
     @property
     def rows(self) -> int:
@@ -152,7 +150,7 @@ class DatasetStore:
 
     def arrays(self) -> dict[str, Any]:
         """Returns the columns, as far as they count, to be read where asked for."""
-        arrays = {name: self._group[name] for name in self.columns}
+        arrays = {name: self._group[name] for name in self.header["columns"]}
         return {
             name: array if array.shape[0] == self.rows else FirstRows(array, self.rows)
             for name, array in arrays.items()
@@ -195,10 +193,14 @@ class DatasetStore:
         if settings not in known or self.complete:
             known += [] if settings in known else [settings]
             self._describe(complete=False)
-        for name in self.columns:
+        for name in self.header["columns"]:
             self._write(name, self.rows, arrays[name])
-        rows, bad = len(arrays["score"]), _nonfinite(arrays)
-        batch = np.array([[rows, checksum, bad, known.index(settings)]], "int64")
+        bad = np.zeros(len(arrays["score"]), bool)
+        for name, array in arrays.items():
+            if name == "score" or name.partition(".")[0] == "values":
+                bad |= ~np.isfinite(array.reshape(len(array), -1)).all(axis=1)
+        row = (len(bad), checksum, int(bad.sum()), known.index(settings))
+        batch = np.array([row], "int64")
         self._write(BATCHES, len(self.batches), batch)
         self.batches = np.concatenate([self.batches, batch])
 
@@ -208,7 +210,7 @@ class DatasetStore:
         array[start:stop] = rows
 
     def _check_shapes(self, arrays: Mapping[str, np.ndarray]) -> None:
-        for name in self.columns:
+        for name in self.header["columns"]:
             column, array = self._group[name], arrays.get(name)
             wanted = f"shape {column.shape[1:]} of {column.dtype}"
             now = (
@@ -224,7 +226,7 @@ class DatasetStore:
 
     def finish(self, *, ended: bool) -> None:
         """Marks the store as complete, and deletes what does not count."""
-        for name in self.columns:
+        for name in self.header["columns"]:
             array = self._group[name]
             if array.shape[0] > self.rows:
                 array.resize((self.rows, *array.shape[1:]))
@@ -235,8 +237,7 @@ class DatasetStore:
 
     def _describe(self, *, complete: bool) -> None:
         self.complete = complete
-        known = ("method", "target", "layer")
-        public = {name: self.header[name] for name in known}
+        public = {name: self.header[name] for name in WORDS}
         public["settings"] = self.header["settings"][0]
         self._group.attrs.put({**public, "complete": complete, KEY: self.header})
 
@@ -256,9 +257,10 @@ class DatasetStore:
         with contextlib.suppress(ImportError):  # Windows has none.
             import fcntl
 
-            self._lock = os.open(self.path, os.O_RDONLY)
+            file = os.open(self.path, os.O_RDONLY)
+            self._lock.callback(os.close, file)
             try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 self.close()
                 raise GradwatchError(
@@ -269,31 +271,18 @@ class DatasetStore:
 
     def close(self) -> None:
         """Lets others write."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        self._lock.close()
 
 
 def _checked_path(to: Any) -> Path:
-    if not isinstance(to, str | os.PathLike):
-        raise GradwatchError(
-            f"{arg('to')} must be a path that ends in .zarr. Received: {to!r}."
-        )
+    is_path = isinstance(to, str | os.PathLike)
+    require(is_path, f"{arg('to')} must be a path that ends in .zarr.", to)
     if Path(to).suffix.lower() != ".zarr":
         raise GradwatchError(
             f"{arg('to')} must end in .zarr. Received: {os.fspath(to)!r}. The "
             "`export` method of the result writes .npz and .parquet files."
         )
     return Path(to)
-
-
-def _nonfinite(arrays: Mapping[str, np.ndarray]) -> int:
-    """Returns the number of examples with a value or score that is not finite."""
-    bad = np.zeros(len(arrays["score"]), bool)
-    for name, array in arrays.items():
-        if name == "score" or name.partition(".")[0] == "values":
-            bad |= ~np.isfinite(array.reshape(len(array), -1)).all(axis=1)
-    return int(bad.sum())
 
 
 class FirstRows:

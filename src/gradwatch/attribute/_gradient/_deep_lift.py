@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...targets import Function
-from .._baselines import Baseline, baselines, described
+from .._baselines import Baseline, baselines
 from .._method import method, result
 from .._problem import Problem
 from .._result import Attribution
@@ -84,5 +84,4 @@ def deep_lift(
         for total, slope, end, begin in tensors:
             total[part] += slope[0] * (end - begin)[part] / len(starts)
     score, before = scores
-    settings = {"baseline": described(baseline)}
-    return result(problem, values, score, baseline_score=before, settings=settings)
+    return result(problem, values, score, baseline_score=before)

@@ -55,7 +55,7 @@ def saliency(
     problem = Problem(model, x, target, layer, batch_size=batch_size)
     scores, gradients, _ = problem.own
     values = [np.abs(g) for g in gradients] if absolute else gradients
-    return result(problem, values, scores, settings={"absolute": absolute})
+    return result(problem, values, scores)
 
 
 @method

@@ -11,14 +11,13 @@ from ..._errors import GradwatchError, renamed
 from ...select import at_layer
 from ...targets import neuron as neuron_target
 from ...targets import whole_index
-from .._baselines import Baseline, baselines, described
-from .._checked import check, require_one_of
+from .._baselines import Baseline, baselines
+from .._checked import require_one_of
 from .._method import method, result
 from .._problem import Problem
 from .._result import Attribution
 from .._tensors import LAYER
-from ._walk import Arrays, path_sums, paths_from, point_on
-from ._walk import rule as points_of
+from ._walk import Arrays, Path, path_from
 
 STEP_RULES = ("trapezoid", "left")
 
@@ -65,15 +64,11 @@ def internal_influence(  # noqa: PLR0913 - the path, and how it is walked
         The attribution.
     """
     at_layer(layer, LAYER)
-    check(steps=steps)
     problem = Problem(model, x, target, layer, free="inputs", batch_size=batch_size)
-    starts = baselines(problem, baseline)
-    alphas, weights = points_of(rule, steps, len(starts))
-    start = paths_from(starts, alphas)
+    path = path_from(problem, baselines(problem, baseline), rule, steps)
     score, _, _ = problem.own
-    values, _ = path_sums(problem, start, alphas, weights, times_way=False)
-    settings = {"baseline": described(baseline), "steps": steps, "rule": rule}
-    return result(problem, values, score, settings=settings)
+    values, _ = path.sums(times_way=False)
+    return result(problem, values, score)
 
 
 @method
@@ -122,31 +117,27 @@ def layer_conductance(  # noqa: PLR0913 - the path, and how it is walked
         The attribution.
     """
     at_layer(layer, LAYER)
-    check(steps=steps)
     require_one_of(rule, "rule", STEP_RULES)
     problem = Problem(model, x, target, layer, free="inputs", batch_size=batch_size)
-    starts = baselines(problem, baseline)
-    values, score, before = _conducted(problem, starts, steps, rule)
-    settings = {"baseline": described(baseline), "steps": steps, "rule": rule}
-    return result(problem, values, score, baseline_score=before, settings=settings)
+    path = path_from(problem, baselines(problem, baseline), "trapezoid", steps)
+    values, scores = _conducted(path, steps, rule)
+    before = scores[:: steps + 1].mean(axis=0)
+    return result(problem, values, scores[-1], baseline_score=before)
 
 
-def _conducted(
-    problem: Problem, starts: list[Arrays], steps: int, rule: str
-) -> tuple[Arrays, np.ndarray, np.ndarray]:
+def _conducted(path: Path, steps: int, rule: str) -> tuple[Arrays, np.ndarray]:
     """Adds up gradient times step, from point to point.
 
     Returns:
-        The sums, the target at the inputs, and the target at the baselines.
+        The mean sums of the paths, and the target at each point.
     """
-    alphas = np.tile(np.linspace(0, 1, steps + 1), len(starts))
-    point = point_on(problem, paths_from(starts, alphas), alphas)
-    scores = np.zeros((len(alphas), problem.size), problem.own[0].dtype)
+    problem = path.problem
+    scores = np.zeros((len(path), problem.size), problem.own[0].dtype)
     shapes = [values.shape for values in problem.at.values]
     totals = [np.zeros(shape) for shape in shapes]
     # Gradients and values at the point before, of all examples.
     last = [np.zeros(shape) for shape in shapes * 2]
-    for points, part, found in problem.passes(len(alphas), point):
+    for points, part, found in problem.passes(len(path), path.point):
         scores[points, part] = found[0]
         for offset, number in enumerate(range(points.start, points.stop)):
             now = [array[offset] for array in found[1:]]
@@ -159,8 +150,8 @@ def _conducted(
                 total[part] += slope * (now[index + len(totals)] - value)
             for kept, array in zip(last, now, strict=True):
                 kept[part] = array
-    values = [(total / len(starts)).astype("float32") for total in totals]
-    return values, scores[-1], scores[:: steps + 1].mean(axis=0)
+    paths = len(path) // (steps + 1)
+    return [(total / paths).astype("float32") for total in totals], scores
 
 
 @method
@@ -213,22 +204,16 @@ def neuron_conductance(  # noqa: PLR0913 - the path, and how it is walked
             "axis. Received: None. For all of them at once use `layer_conductance`."
         )
     at_layer(layer, LAYER)
-    check(steps=steps)
     above = Problem(model, x, target, layer, free="inputs", batch_size=batch_size)
     with renamed(index="neuron"):
         index: Any = whole_index(neuron)
         below = Problem(model, x, neuron_target(layer, index), batch_size=batch_size)
         _ = below.own  # the neuron must exist
     score, _, _ = above.own
-    starts = baselines(below, baseline)
-    alphas, weights = points_of(rule, steps, len(starts))
-    start = paths_from(starts, alphas)
-    slopes = np.zeros((len(alphas), below.size))
-    point = point_on(below, start, alphas)
-    for points, part, found in above.passes(len(alphas), point):
+    path = path_from(below, baselines(below, baseline), rule, steps)
+    slopes = np.zeros((len(path), below.size))
+    for points, part, found in above.passes(len(path), path.point):
         slopes[points, part] = found[1][:, :, *index]  # ∂F/∂y
-    values, _ = path_sums(below, start, alphas, weights[:, None] * slopes)
-    settings = {"baseline": described(baseline), "steps": steps, "rule": rule}
-    settings["neuron"] = str(index)
-    attribution = result(below, values, score, settings=settings)
+    values, _ = replace(path, weights=path.weights[:, None] * slopes).sums()
+    attribution = result(below, values, score, settings={"neuron": str(index)})
     return replace(attribution, target=f"{above.target} through {below.target}")

@@ -11,7 +11,7 @@ from .._checked import check
 from .._method import method, result
 from .._problem import Problem
 from .._result import Attribution
-from ._walk import path_sums
+from ._walk import Path
 
 
 @method
@@ -75,7 +75,5 @@ def expected_gradients(  # noqa: PLR0913 - what is drawn, and how often
     def start(number: int, rows: np.ndarray) -> list[np.ndarray]:
         return [array[draws[number, rows]] for array in background]
 
-    weights = np.full(samples, 1 / samples)
-    values, _ = path_sums(problem, start, alphas, weights)
-    settings = {"samples": samples, "seed": seed}
-    return result(problem, values, problem.own[0], settings=settings)
+    values, _ = Path(problem, start, alphas, np.full(samples, 1 / samples)).sums()
+    return result(problem, values, problem.own[0])

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..._errors import arg
-from .._baselines import Baseline, baselines, described
+from .._baselines import Baseline, baselines
 from .._checked import check, is_count, require
 from .._method import method, relative_delta, result
 from .._problem import Problem
 from .._result import Attribution
-from ._walk import path_sums, paths_from
-from ._walk import rule as points_of
+from ._walk import path_from
 
 FIRST, MOST = 16, 1024
 """Number of points that `steps="auto"` begins with, and the maximum."""
@@ -82,32 +81,28 @@ def integrated_gradients(  # noqa: PLR0913 - the path, and how it is walked
     require(automatic or is_count(steps), rule_of_steps, steps)
     number = FIRST if automatic else int(steps)
     check(tolerance=tolerance)
-    settings: dict[str, Any] = {"baseline": described(baseline), "rule": rule}
-    examples, count = problem.at_once(len(points_of(rule, number, len(starts))[0]))
+    path = path_from(problem, starts, rule, number)
+    examples, count = problem.at_once(len(path))
     if automatic:
         # Each doubling keeps the shape of a pass, so that nothing is compiled again.
         count = 1 << (count.bit_length() - 1)
     while True:
-        alphas, weights = points_of(rule, number, len(starts))
-        start = paths_from(starts, alphas)
-        values, scores = path_sums(
-            problem, start, alphas, weights, at_once=(examples, count)
-        )
-        score, before = scores[-1], scores[alphas == 0].mean(axis=0)
-        settings["steps"] = number
+        values, scores = path.sums(at_once=(examples, count))
+        score, before = scores[-1], scores[path.alphas == 0].mean(axis=0)
+        settings: dict[str, Any] = {"steps": number}
         if not automatic:
             break
-        settings["error"] = float(relative_delta(values, score, before)[1].max())
-        settings["reached"] = settings["error"] <= tolerance
+        error = float(relative_delta(values, score, before)[1].max())
+        settings |= {"error": error, "reached": error <= tolerance}
         # What is NaN or infinite once stays so, however many steps there are.
-        hopeless = not np.isfinite(settings["error"])
-        if settings["reached"] or number >= MOST or hopeless:
+        if error <= tolerance or number >= MOST or not np.isfinite(error):
             break
         number *= 2
+        path = path_from(problem, starts, rule, number)
     if not settings.get("reached", True):
         warnings.warn(
             f"integrated_gradients: after {number} steps the values are "
-            f"{settings['error']:.2g} of the difference away from adding up to it, not "
+            f"{error:.2g} of the difference away from adding up to it, not "
             f"{tolerance:g} as asked. The model may jump on the path, or the "
             "difference be too small for its numbers.",
             stacklevel=3,

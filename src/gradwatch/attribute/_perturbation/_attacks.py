@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from ..._errors import GradwatchError
-from ...targets import Loss, Target, as_target
+from ...targets import Loss, as_target
 from .._checked import check, require, require_one_of
 from .._problem import Problem
 from .._tensors import to_numpy
@@ -124,7 +124,14 @@ def pgd(  # noqa: PLR0913 - what is attacked, how far, within what
     require_one_of(norm, "norm", NORMS)
     check(epsilon=epsilon, step=step, steps=steps, seed=seed)
     low, high = _checked_bounds(bounds)
-    chosen, sign = _attacked(target, y, goal)
+    chosen = as_target(target)
+    require(goal in (None, *GOALS), f"`goal` must be one of {GOALS}, or None.", goal)
+    if y is not None and not isinstance(chosen, Loss):
+        raise GradwatchError(
+            f"`y` is used only by a loss. Received: `y` with {chosen}. Leave "
+            "it out, or write `target=gradwatch.loss()`."
+        )
+    sign = 1.0 if (goal or GOALS[isinstance(chosen, Loss)]) == "raise" else -1.0
     problem = Problem(model, x, chosen, layer, labels=(y,))
     origin = problem.free.values
     at = [v.copy() for v in origin]
@@ -149,21 +156,6 @@ def pgd(  # noqa: PLR0913 - what is attacked, how far, within what
     return at[0] if len(at) == 1 else dict(zip(problem.at.names, at, strict=True))
 
 
-def _attacked(target: Any, y: Any, goal: str | None) -> tuple[Target, float]:
-    """Returns what is attacked, and the direction in which it is moved: 1 is up."""
-    chosen = as_target(target)
-    is_loss = isinstance(chosen, Loss)
-    rule = f"`goal` must be one of {GOALS}, or None."
-    require(goal in (None, *GOALS), rule, goal)
-    if y is not None and not is_loss:
-        raise GradwatchError(
-            f"`y` is used only by a loss. Received: `y` with {chosen}. Leave "
-            "it out, or write `target=gradwatch.loss()`."
-        )
-    raises = is_loss if goal is None else goal == "raise"
-    return chosen, 1.0 if raises else -1.0
-
-
 def _checked_bounds(bounds: Any) -> tuple[float, float]:
     """Raises when `bounds` are no two numbers, the smaller one first."""
     if bounds is None:
@@ -172,11 +164,8 @@ def _checked_bounds(bounds: Any) -> tuple[float, float]:
         low, high = (float(number) for number in bounds)
     except (TypeError, ValueError):
         low = high = math.nan
-    if not low < high:
-        raise GradwatchError(
-            "`bounds` must be the least and the largest number allowed, such as "
-            f"`(0, 1)`, or None. Received: {bounds!r}."
-        )
+    rule = "`bounds` must be the least and the largest number allowed, such as "
+    require(low < high, rule + "`(0, 1)`, or None.", bounds)
     return low, high
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..._errors import GradwatchError, counted
-from .._baselines import Baseline, baselines, described
-from .._checked import is_count
+from .._baselines import Baseline, baselines
+from .._checked import is_count, require
 from .._method import method, result
 from .._place import Place
 from .._problem import Problem
@@ -70,11 +70,8 @@ def occlusion(  # noqa: PLR0913 - the window, and what is put into it
         scores = [_covered_scores(problem, b, number, windows) for b in starts]
         fall = score - np.mean(scores, axis=0)
         values.append(_spread(place, windows, fall))
-    settings = {
-        "baseline": described(baseline),
-        "window": str(window),
-        "stride": str(window if stride is None else stride),
-    }
+    step = window if stride is None else stride
+    settings = {"window": str(window), "stride": str(step)}
     return result(problem, values, score, settings=settings)
 
 
@@ -105,11 +102,9 @@ def _windows(place: Place, window: Any, stride: Any) -> list[Window]:
 
 def _numbers(given: Any, axes: tuple[int, ...], argument: str) -> tuple[int, ...]:
     numbers = tuple(given) if np.ndim(given) else (given,) * len(axes)
-    if len(numbers) != len(axes) or not all(map(is_count, numbers)):
-        raise GradwatchError(
-            f"`{argument}` must be a whole number from 1, or one for each of the "
-            f"{counted(len(axes), 'axis')} of space. Received: {given!r}."
-        )
+    rule = f"`{argument}` must be a whole number from 1, or one for each of the "
+    rule += f"{counted(len(axes), 'axis')} of space."
+    require(len(numbers) == len(axes) and all(map(is_count, numbers)), rule, given)
     return numbers
 
 

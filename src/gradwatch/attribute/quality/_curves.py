@@ -146,15 +146,11 @@ def _curve(
 
     def point(number: int, rows: np.ndarray) -> list[np.ndarray]:
         start, (order, step) = starts[number // len(asks)], asks[number % len(asks)]
-        masks = masks_of(inputs, changed, orders[order][rows] < counts[step])
-        arrays = []
-        for mask, own, cover in zip(masks, problem.free.values, start, strict=True):
-            before, after = (own, cover) if kind == "deletion" else (cover, own)
-            mixed = own[rows]
-            if mask is not None:
-                mixed = np.where(mask, after[rows], before[rows])
-            arrays.append(mixed)
-        return arrays
+        # What is not yet inserted is covered, and what is already deleted.
+        covered = (orders[order][rows] < counts[step]) == (kind == "deletion")
+        masks = masks_of(inputs, changed, covered)
+        tensors = zip(masks, problem.free.values, start, strict=True)
+        return [np.where(mask, new[rows], own[rows]) for mask, own, new in tensors]
 
     total = len(asks) * len(starts)
     scores = finite_scores(problem, total, point, kind, progress)

@@ -115,17 +115,15 @@ def infidelity(  # noqa: PLR0913 - what is taken away, and how often
     """
     check(size=size, samples=samples)
     require(is_count(seed, 0), "`seed` must be a whole number from 0.", seed)
-    if not callable(perturbation) and perturbation == "square" and size > 1:
-        raise GradwatchError(
-            "`size` must be a share of the image, up to 1, for squares. Received: "
-            f"{size!r}."
-        )
+    too_large = not callable(perturbation) and perturbation == "square" and size > 1
+    rule = "`size` must be a share of the image, up to 1, for squares."
+    require(not too_large, rule, size)
     a, _, x = question_of(a, model, x)
-    kind = _kind(a)
+    is_gain = _is_gain(a)
     problem = problem_of(a, model, x, batch_size)
     own = _own_baseline(a, problem)
     covers = own if baseline is None else _mean(baselines(problem, baseline))
-    slopes = _slopes(a, problem, own, kind)
+    slopes = _slopes(a, problem, own, is_gain=is_gain)
     perturbed = perturbations(problem.free.places, perturbation, covers, size, seed)
     predicted = np.zeros((samples, problem.size))
 
@@ -157,15 +155,14 @@ def _best_scale(predicted: np.ndarray, changes: np.ndarray) -> np.ndarray:
     return np.asarray(np.mean(predicted * changes, axis=0) / least)
 
 
-def _kind(a: Attribution) -> str:
-    """Returns what the values of a method mean.
+def _is_gain(a: Attribution) -> bool:
+    """Returns whether values are gains against a baseline, not gains per unit.
 
     Raises:
         GradwatchError: If they have no unit.
     """
-    method = a.method
-    if method == "smoothgrad":
-        method = a.settings.get("method", method)
+    # That of smoothgrad is the method whose mean it is.
+    method = a.settings.get("method") if a.method == "smoothgrad" else a.method
     if a.settings.get("absolute"):
         raise GradwatchError(
             "`a` must tell what raises the target from what lowers it. Received: "
@@ -173,7 +170,7 @@ def _kind(a: Attribution) -> str:
             "`gradwatch.saliency(…, absolute=False)`."
         )
     if method in GRADIENTS or method in CONTRIBUTIONS:
-        return "slope" if method in GRADIENTS else "gain"
+        return method in CONTRIBUTIONS
     raise GradwatchError(
         "`a` must say what a change of each number does to the target: a gradient "
         "(`saliency(…, absolute=False)`, …) or a gain (`integrated_gradients`, …). "
@@ -191,13 +188,11 @@ def _own_baseline(a: Attribution, problem: Problem) -> list[np.ndarray]:
 
 
 def _mean(several: list[list[np.ndarray]]) -> list[np.ndarray]:
-    if len(several) == 1:
-        return several[0]
     return [np.mean(arrays, axis=0) for arrays in zip(*several, strict=True)]
 
 
 def _slopes(
-    a: Attribution, problem: Problem, starts: list[np.ndarray], kind: str
+    a: Attribution, problem: Problem, starts: list[np.ndarray], *, is_gain: bool
 ) -> list[np.ndarray]:
     """Returns what the target gains per unit of each number.
 
@@ -218,7 +213,7 @@ def _slopes(
                 f"values of shape {place.values.shape} for {place.name!r} of shape "
                 f"{own.shape}. Ask before `sum_channels` and `upsample`."
             )
-        if kind == "gain":
+        if is_gain:
             way = own - start
             values = values / np.where(way == 0, 1.0, way)
         slopes.append(np.asarray(values, dtype="float64"))

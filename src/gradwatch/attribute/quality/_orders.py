@@ -62,19 +62,14 @@ def _shape(place: Place) -> tuple[int, ...]:
 
 def masks_of(
     places: Sequence[Place], changed: Sequence[bool], chosen: np.ndarray
-) -> Iterator[np.ndarray | None]:
+) -> Iterator[np.ndarray]:
     """Turns [examples, positions] into a mask for each tensor, channels and all."""
-    start = 0
     for place, is_changed in zip(places, changed, strict=True):
-        if not is_changed:
-            yield None
-            continue
-        shape = _shape(place)
-        stop = start + math.prod(shape)
-        mask = chosen[:, start:stop].reshape(len(chosen), *shape)
-        axis = place.channels
-        yield mask if axis is None else np.expand_dims(mask, axis)
-        start = stop
+        shape, axis = _shape(place), place.channels
+        size = math.prod(shape) if is_changed else 0
+        mask, chosen = np.split(chosen, [size], axis=1)
+        mask = mask.reshape(len(chosen), *shape) if is_changed else np.array(False)
+        yield mask if axis is None or not is_changed else np.expand_dims(mask, axis)
 
 
 def _importance(place: Place, shape: tuple[int, ...]) -> np.ndarray:

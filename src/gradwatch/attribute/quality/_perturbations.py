@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..._errors import GradwatchError
+from .._checked import require
 from .._noise import ranges
 from .._place import Place
 
@@ -37,11 +38,9 @@ def perturbations(
     Raises:
         GradwatchError: If there is no such perturbation.
     """
-    if not callable(perturbation) and perturbation not in NAMES:
-        raise GradwatchError(
-            f"`perturbation` must be one of {NAMES}, or a function of the values "
-            f"and a NumPy generator. Received: {perturbation!r}."
-        )
+    rule = f"`perturbation` must be one of {NAMES}, or a function of the values "
+    rule += "and a NumPy generator."
+    require(callable(perturbation) or perturbation in NAMES, rule, perturbation)
 
     def drawn(place: Place, cover: np.ndarray, random: np.random.Generator) -> Any:
         values = place.values

@@ -89,12 +89,8 @@ def problem_of(
     layer = None if at_inputs else arguments["layer"]
     target = arguments["target"]
     problem = Problem(model, x, target, layer, free=free, batch_size=batch_size)
-    if free != "floats":
-        _require_same_model(a, problem)
-    return problem
-
-
-def _require_same_model(a: Attribution, problem: Problem) -> None:
+    if free == "floats":
+        return problem
     now = problem.own_scores().astype("float64")
     apart = np.abs(now - a.score)
     # Half precision, and passes of another size, round in other ways.
@@ -105,6 +101,7 @@ def _require_same_model(a: Attribution, problem: Problem) -> None:
             f"Received: one that gives {now[worst]:.4g} to example {worst}, not "
             f"{a.score[worst]:.4g}. Explain it first: `a = a.again(model, x)`."
         )
+    return problem
 
 
 def require_attribution(a: Any) -> None:
@@ -140,15 +137,13 @@ def flat_values(a: Attribution) -> np.ndarray:
 
 def _inputs(a: Attribution, model: Any) -> Any:
     """Puts the inputs that an attribution keeps back into the model's structure."""
-    arrays = [source.values for source in a.sources]
-    names = [s.name.removeprefix("inputs[").removesuffix("]") for s in a.sources]
-    if [s.name for s in a.sources] == ["inputs"]:
-        return arrays[0]
-    structure = input_structure(model)
-    by_position = names == [str(number) for number in range(len(names))]
-    if by_position or isinstance(structure, list | tuple):
-        return arrays
-    return dict(zip(names, arrays, strict=True))
+    if [source.name for source in a.sources] == ["inputs"]:
+        return a.inputs
+    arrays = {s.name.removeprefix("inputs[").removesuffix("]"): s for s in a.sources}
+    by_position = [*arrays] == [str(number) for number in range(len(arrays))]
+    if by_position or isinstance(input_structure(model), list | tuple):
+        return [source.values for source in a.sources]
+    return {name: source.values for name, source in arrays.items()}
 
 
 def _require_fit(model: Any, batch: Any) -> None:

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from ..._errors import GradwatchError, quoted, renamed
-from ...select import resolve, walk
+from ...select import Tree, WeightNode, resolve, walk
 from ...select import weights as weights_of
 from .._checked import is_count, require, require_one_of
 from .._progress import progress_bar
 from .._result import Attribution
 from ._question import flat_values, question_of
 from ._randomisation_result import Randomisation
-from ._reinitialise import layers_with_weights, put_back, randomise
+from ._reinitialise import put_back, randomise
 from ._similarity import spearman, ssim
 
 ORDERS = ("cascading", "independent")
@@ -78,20 +78,19 @@ def randomisation(
     a, again, x = question_of(a, model, x)
     first = again(model, x)
     tree = walk(model)
-    weights = layers_with_weights(tree)
-    chosen = _chosen(tree, weights, layers)
-    nodes = [node for address in chosen for node in weights[address]]
+    chosen = _chosen(tree, layers)
+    every = [node for nodes in chosen.values() for node in nodes]
     changed: dict[str, tuple[Any, Any, Any]] = {}
     idle: list[str] = []
     score = first.score
     bar = progress_bar("randomisation", len(chosen), progress)
-    with put_back(nodes) as restore, bar as tick, warnings.catch_warnings():
+    with put_back(every) as restore, bar as tick, warnings.catch_warnings():
         # Of steps="auto", which need not reach its tolerance here.
         warnings.simplefilter("ignore", UserWarning)
-        for number, address in enumerate(chosen):
+        for number, (address, nodes) in enumerate(chosen.items()):
             if order == "independent":
                 restore()
-            randomise(tree, weights[address], seed * len(chosen) + number + 1)
+            randomise(tree, nodes, seed * len(chosen) + number + 1)
             now = again(model, x)
             tick(1)
             name = address or str(model.name)
@@ -115,23 +114,26 @@ def randomisation(
     )
 
 
-def _chosen(tree: Any, weights: dict[str, Any], layers: Any) -> list[str]:
-    """Returns the addresses of the layers to draw anew, the last first.
+def _chosen(tree: Tree, layers: Any) -> dict[str, list[WeightNode]]:
+    """Returns the weights of each layer to draw anew, the last layer first.
 
     Raises:
         GradwatchError: If there are none.
     """
-    if not weights:
+    if not tree.learnable:
         raise GradwatchError(
             "`model` must have weights that can be drawn anew. Received: "
             f"{tree.model.name!r}, which has none."
         )
-    if layers is None:
-        return [*weights][::-1]
-    with renamed(wrt="layers", weights="layers"):
-        matches = resolve(weights_of(layers), tree).weights
+    matches = tree.learnable
+    if layers is not None:
+        with renamed(wrt="layers", weights="layers"):
+            matches = resolve(weights_of(layers), tree).weights
     wanted = {node.layer for node in matches.values()}
-    return [address for address in weights if address in wanted][::-1]
+    weights: dict[str, list[WeightNode]] = {}
+    for node in tree.learnable.values():
+        weights.setdefault(node.layer, []).append(node)
+    return {layer: weights[layer] for layer in [*weights][::-1] if layer in wanted}
 
 
 def _compared(one: Attribution, two: Attribution) -> tuple[Any, Any, Any]:

@@ -13,15 +13,6 @@ import numpy as np
 from ...select import Tree, WeightNode
 
 
-def layers_with_weights(tree: Tree) -> dict[str, list[WeightNode]]:
-    """Returns the learnable weights of each layer that has some, inputs first."""
-    layers: dict[str, list[WeightNode]] = {}
-    for node in tree.weights.values():
-        if node.learnable:
-            layers.setdefault(node.layer, []).append(node)
-    return layers
-
-
 @contextlib.contextmanager
 def put_back(nodes: Sequence[WeightNode]) -> Iterator[Callable[[], None]]:
     """Restores the values of some weights to the bit, also when called in between."""
@@ -37,11 +28,11 @@ def put_back(nodes: Sequence[WeightNode]) -> Iterator[Callable[[], None]]:
 def _assign_all(variables: Sequence[Any], values: Sequence[np.ndarray]) -> None:
     """Assigns all of them; an interruption is raised when that is done."""
     interrupted: KeyboardInterrupt | None = None
-    number = 0
-    while number < len(variables):
+    left = list(zip(variables, values, strict=True))
+    while left:
         try:
-            variables[number].assign(values[number])
-            number += 1
+            left[-1][0].assign(left[-1][1])
+            left.pop()
         except KeyboardInterrupt as error:
             interrupted = error
     if interrupted is not None:

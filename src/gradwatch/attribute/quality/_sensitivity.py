@@ -90,17 +90,17 @@ def sensitivity_max(
     a, again, x = question_of(a, model, x)
     random = np.random.default_rng(seed)
 
-    def noisy(values: np.ndarray) -> np.ndarray:
-        change = random.uniform(-radius, radius, values.shape)
-        return np.asarray(values + change, dtype=values.dtype)
-
     with progress_bar("sensitivity_max", samples, progress) as tick:
         # Not `a` itself, which may have been summed or resized since.
         own = flat_values(again(model, x))
         largest = np.zeros(len(own))
         problem = problem_of(a, model, x, free="floats")
         for _ in range(samples):
-            moved = again(model, problem.moved([noisy(v) for v in problem.free.values]))
+            values = problem.free.values
+            changes = [random.uniform(-radius, radius, v.shape) for v in values]
+            pairs = zip(values, changes, strict=True)
+            noisy = [(v + change).astype(v.dtype) for v, change in pairs]
+            moved = again(model, problem.moved(noisy))
             require_finite(moved)
             change = np.linalg.norm(flat_values(moved) - own, axis=1)
             largest = np.maximum(largest, change)

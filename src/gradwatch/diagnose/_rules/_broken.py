@@ -30,7 +30,6 @@ COUNTS = ("gradients not finite", "weights concerned")
 )
 def nonfinite(step: Snapshot) -> Iterator[Sign]:
     """A gradient is NaN or infinite, or loss scaling skips nearly every step."""
-    bad, count = step.nonfinite > 0, float(step.nonfinite.sum())
     if step.skipped:
         share = skipped_share(step)
         if len(step.history.newest("skipped", SKIPS)) == SKIPS and share > _HALF:
@@ -41,7 +40,8 @@ def nonfinite(step: Snapshot) -> Iterator[Sign]:
                 confidence=0.9,
                 healthy="one in a thousand, after the first dozen",
             )
-    elif count:
+    elif step.is_broken and step.nonfinite.any():
+        bad, count = step.nonfinite > 0, float(step.nonfinite.sum())
         yield Sign(
             Measured("nonfinite_gradients", count, high=0.0),
             {
@@ -96,6 +96,8 @@ def unreached(step: Snapshot) -> Iterator[Sign]:
             confidence=0.99,
         )
     zero, dead = _silent(step)
+    if not zero:
+        return
     # One that had a gradient before has lost it, and is not cut off.
     reached = step.history.reached
     arrived = set() if reached is None else set(parameters.layers_of(reached))
@@ -132,7 +134,7 @@ def _silent(step: Snapshot) -> tuple[list[str], list[str]]:
     """
     parameters, nothing = step.parameters, step.norm == 0
     # Zeros beside a NaN tell nothing: on some processors the slope of ReLU there is 0.
-    if not nothing.any() or (step.nonfinite > 0).any():
+    if not nothing.any() or step.nonfinite.any():
         return [], []
     silent = np.bincount(parameters.layer_numbers, ~nothing) == 0
     zero = [parameters.layer_order[number] for number in np.flatnonzero(silent)]

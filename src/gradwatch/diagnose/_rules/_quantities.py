@@ -29,23 +29,24 @@ def of_weights(step: Snapshot, values: Numbers, chosen: NDArray[np.bool_]) -> Na
     return dict(zip(names, values[chosen].tolist(), strict=True))
 
 
-def trend(numbers: Named) -> tuple[list[str], float, float]:
+def trend(numbers: Named) -> tuple[int, float, float]:
     """Fits a straight line to the logarithms along depth.
 
     Returns:
-        The names of what is positive; the decades by which the line rises from the
-        input to the output end; and its correlation. NaN where there are too few.
+        How many are positive; the decades by which the line rises from the input to the
+        output end; and its correlation. NaN where there are too few.
     """
-    positive = {name: n for name, n in numbers.items() if 0 < n < math.inf}
-    if len(positive) < FEWEST:
-        return [], math.nan, math.nan
-    logs = np.log10(np.array([*positive.values()]))
+    values = np.array([*numbers.values()])
+    logs = np.log10(values[(values > 0) & (values < math.inf)])
+    if len(logs) < FEWEST:
+        return len(logs), math.nan, math.nan
     depth = np.arange(len(logs)) - (len(logs) - 1) / 2
     away = logs - logs.mean()
-    slope = float(depth @ away / (depth @ depth))
-    spread = math.sqrt(float(away @ away) * float(depth @ depth))
-    correlation = slope * float(depth @ depth) / spread if spread > 0 else 0.0
-    return list(positive), slope * (len(logs) - 1), correlation
+    square = float(depth @ depth)
+    slope = float(depth @ away / square)
+    spread = math.sqrt(float(away @ away) * square)
+    correlation = slope * square / spread if spread > 0 else 0.0
+    return len(logs), slope * (len(logs) - 1), correlation
 
 
 # along depth --------------------------------------------------------------------------

@@ -132,7 +132,7 @@ def _silent(step: Snapshot) -> tuple[list[str], list[str]]:
     A dead layer gives zeros: the layer after it then gets a gradient for its bias but
     none for its kernel, which is multiplied with them. After a cut it gets both.
     """
-    parameters, nothing = step.parameters, step.norm == 0
+    parameters, nothing = step.parameters, step["norm"] == 0
     # Zeros beside a NaN tell nothing: on some processors the slope of ReLU there is 0.
     if not nothing.any() or step.nonfinite.any():
         return [], []
@@ -149,7 +149,7 @@ def _silent(step: Snapshot) -> tuple[list[str], list[str]]:
 
 def _has_zero_kernels(step: Snapshot) -> bool:
     """Returns whether a kernel is zero itself: no gradient gets through it."""
-    return bool((step.weight_norm[step.parameters.kernels] == 0).any())
+    return bool((step["weight_norm"][step.parameters.kernels] == 0).any())
 
 
 @rule(
@@ -186,7 +186,7 @@ def _like_one_example(step: Snapshot) -> NDArray[np.bool_]:
     shares = step.activations.named(step.activations["zeros"])
     zeros = {name.partition("@")[0]: share for name, share in shares.items()}
     outputs = np.array([zeros.get(layer, np.nan) for layer in step.parameters.layers])
-    return np.asarray(np.abs(outputs - step.zeros) < _SAME, bool)
+    return np.asarray(np.abs(outputs - step["zeros"]) < _SAME, bool)
 
 
 @rule(
@@ -200,7 +200,7 @@ def dead_units(step: Snapshot) -> Iterator[Sign]:
     """Half of the units of a rectifier or more have no gradient, step after step."""
     parameters = step.parameters
     units = parameters.rectified & parameters.biases & ~parameters.in_float16
-    dead = units & (step.zeros >= _HALF) & (step.zeros < _ALL)
+    dead = units & (step["zeros"] >= _HALF) & (step["zeros"] < _ALL)
     if dead.any():
         # With a few examples a step, other units are silent each time.
         recent = step.history.window("zeros", EARLY)
@@ -209,7 +209,7 @@ def dead_units(step: Snapshot) -> Iterator[Sign]:
         dead &= steady | (low >= _MOST)
     for row in np.flatnonzero(dead):
         yield Sign(
-            Measured("dead_units", float(step.zeros[row]), high=_HALF),
+            Measured("dead_units", float(step["zeros"][row]), high=_HALF),
             "share of units without a gradient",
             (parameters.layers[row],),
             key=parameters.layers[row],

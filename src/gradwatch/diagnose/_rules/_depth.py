@@ -110,7 +110,7 @@ def exploding(step: Snapshot) -> Iterator[Sign]:
 )
 def dominating_layer(step: Snapshot) -> Iterator[Sign]:
     """Nearly all of the gradient is that of one layer."""
-    layers, norm = step.parameters.layer_numbers, np.nan_to_num(step.norm)
+    layers, norm = step.parameters.layer_numbers, np.nan_to_num(step["norm"])
     if not len(layers) or layers.max() < FEWEST - 2:
         return
     top = norm.max()

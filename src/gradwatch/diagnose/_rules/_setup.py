@@ -88,7 +88,7 @@ def frozen(step: Snapshot) -> Iterator[Sign]:
 def not_frozen(step: Snapshot) -> Iterator[Sign]:
     """A layer trains though it is marked as frozen."""
     marked = step.parameters.marked_frozen
-    if marked.any() and (moving := marked & (step.update_norm > 0)).any():
+    if marked.any() and (moving := marked & (step["update_norm"] > 0)).any():
         yield Sign(
             Measured("moving_weights", int(moving.sum()), high=0.0),
             "frozen weights that move",

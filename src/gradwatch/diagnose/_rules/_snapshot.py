@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from itertools import takewhile
 from typing import Any, TypeVar
@@ -92,7 +91,7 @@ class History:
         self.loss = self.loss.after(record.totals.get("loss"))
         if math.isnan(self.first_weight_norm):
             self.first_weight_norm = record.totals.get("weight_norm", math.nan)
-        norms = record.rows[self.parameters.weights, _AT["norm"]]
+        norms = record.rows[self.parameters.rows["weight"], _AT["norm"]]
         there = norms != 0
         self.reached = there if self.reached is None else self.reached | there
         norm = record.totals.get("global_norm", math.nan)
@@ -122,32 +121,44 @@ class History:
 
     def window(self, name: str, count: int = WINDOW) -> Numbers:
         """Returns a column of the weights, `[steps, weights]`, with these rows."""
-        rows, layout = self.parameters.weights, self.parameters.layout
+        rows, layout = self.parameters.rows["weight"], self.parameters.layout
         newest = reversed(self.records[-count:])
         same = takewhile(lambda record: record.layout == layout, newest)
         return np.array([record.rows[rows, _AT[name]] for record in same][::-1])
 
 
-@dataclass(frozen=True)
 class SnapshotColumns:
-    """The columns of some rows at one step, NaN where nothing was measured."""
+    """The columns of some rows at one step, NaN where nothing was measured.
 
-    names: Sequence[str]
-    rows: NDArray[np.int64]
-    data: Numbers
+    A column is read when it is asked for: few rules need many of them.
+
+    Args:
+        record: The record of the step.
+        rows: The indices of the rows.
+    """
+
+    def __init__(self, record: Record, rows: NDArray[np.int64]) -> None:
+        self._record, self._rows = record, rows
+        self._read: dict[str, Numbers] = {}
 
     def __getitem__(self, column: str) -> Numbers:
-        values: Numbers = self.data[self.rows, _AT[column]]
-        return values
+        if column not in self._read:
+            self._read[column] = self._record.rows[self._rows, _AT[column]]
+        return self._read[column]
 
     def named(self, values: Numbers) -> dict[str, float]:
         """Returns a number of each row by name."""
         return dict(zip(self.names, values.tolist(), strict=True))
 
     @property
+    def names(self) -> list[str]:
+        """The names of the rows."""
+        return [self._record.layout.names[row] for row in self._rows]
+
+    @cached_property
     def nonfinite(self) -> Numbers:
-        """The number of elements that are not finite."""
-        counts = self.data[self.rows, _NONFINITE]
+        """The number of elements of each that are not finite."""
+        counts = self._record.rows[self._rows, _NONFINITE]
         return np.asarray(np.fmax(counts, 0.0).sum(axis=1))
 
     @property
@@ -156,10 +167,8 @@ class SnapshotColumns:
         return np.asarray(np.hypot(self["mean"], self["std"]))
 
 
-class Snapshot:
-    """One recorded step: columns of the weights, NaN where nothing was measured.
-
-    A column is read when it is asked for: few rules need many of them.
+class Snapshot(SnapshotColumns):
+    """One recorded step: the columns of the weights, and what is made of them.
 
     Args:
         history: The steps so far; this is the newest.
@@ -173,10 +182,15 @@ class Snapshot:
         updates: True if this step changed the weights.
         skipped: True if loss scaling skipped it.
         is_broken: True if some element, of a gradient or activation, is not finite.
+        activations: The columns of the values of activations.
+        activation_gradients: Those of the gradients of activations.
     """
 
     def __init__(self, history: History) -> None:
-        record = history.records[-1]
+        record, rows = history.records[-1], history.parameters.rows
+        super().__init__(record, rows["weight"])
+        self.activations = SnapshotColumns(record, rows["value"])
+        self.activation_gradients = SnapshotColumns(record, rows["activation"])
         self.step = record.step
         self.totals = record.totals
         self.parameters = history.parameters
@@ -194,55 +208,12 @@ class Snapshot:
         value: Value = self._known[compute]
         return value
 
-    def _columns(self, rows: NDArray[np.int64]) -> SnapshotColumns:
-        names = self.parameters.layout.names
-        data = self.history.records[-1].rows
-        return SnapshotColumns([names[row] for row in rows], rows, data)
-
-    @cached_property
-    def activations(self) -> SnapshotColumns:
-        """The values of the activations."""
-        return self._columns(self.parameters.activations)
-
-    @cached_property
-    def activation_gradients(self) -> SnapshotColumns:
-        """The gradients of the activations."""
-        return self._columns(self.parameters.activation_gradients)
-
-    @cached_property
-    def _weights(self) -> SnapshotColumns:
-        parameters, data = self.parameters, self.history.records[-1].rows
-        return SnapshotColumns(parameters.names, parameters.weights, data)
-
-    @cached_property
-    def norm(self) -> Numbers:
-        """The norm of each gradient."""
-        return self._weights["norm"]
-
-    @cached_property
-    def zeros(self) -> Numbers:
-        """The share of exact zeros in each gradient."""
-        return self._weights["zeros"]
-
-    @cached_property
-    def weight_norm(self) -> Numbers:
-        """The norm of each weight before the update."""
-        return self._weights["weight_norm"]
-
-    @cached_property
-    def update_norm(self) -> Numbers:
-        """The norm of each update."""
-        return self._weights["update_norm"]
-
-    @cached_property
-    def nonfinite(self) -> Numbers:
-        """The number of elements of each gradient that are not finite."""
-        return self._weights.nonfinite
-
     @cached_property
     def rms(self) -> Numbers:
         """The root mean square of each gradient: its size, however many elements."""
-        return np.asarray(self.norm / np.sqrt(np.maximum(self.parameters.sizes, 1.0)))
+        return np.asarray(
+            self["norm"] / np.sqrt(np.maximum(self.parameters.sizes, 1.0))
+        )
 
     @cached_property
     def sensitivity(self) -> Numbers:
@@ -250,14 +221,14 @@ class Snapshot:
 
         It is the same in all layers of a healthy network of rectifiers, however wide.
         """
-        weight = np.where(self.weight_norm > 0, self.weight_norm, 1.0)
-        return np.asarray(self.norm * weight)
+        weight = np.where(self["weight_norm"] > 0, self["weight_norm"], 1.0)
+        return np.asarray(self["norm"] * weight)
 
     @cached_property
     def update_ratio(self) -> Numbers:
         """Update over weight; NaN for weights that are zero."""
-        weight = np.where(self.weight_norm > 0, self.weight_norm, math.nan)
-        return np.asarray(self.update_norm / weight)
+        weight = np.where(self["weight_norm"] > 0, self["weight_norm"], math.nan)
+        return np.asarray(self["update_norm"] / weight)
 
     def total(self, name: str) -> float:
         """Returns a number of the step as a whole; NaN where it is not known."""

@@ -128,13 +128,13 @@ def lost_in_half(step: Snapshot) -> NDArray[np.bool_]:
     are about to vanish as well.
     """
     kernels = step.parameters.kernels
-    many_zeros = step.zeros >= _LOST
+    many_zeros = step["zeros"] >= _LOST
     tiny = step.parameters.in_float16 & kernels & many_zeros & (step.rms < _TINY)
-    arriving = tiny & (step.norm > 0)
+    arriving = tiny & (step["norm"] > 0)
     if arriving.any():
         return tiny
     # All that is left may be the last layer, whose gradients are not zero yet.
-    small = kernels & (step.norm > 0) & (step.rms < _TINY)
+    small = kernels & (step["norm"] > 0) & (step.rms < _TINY)
     return tiny if small.any() else arriving
 
 
@@ -150,7 +150,7 @@ def underflow(step: Snapshot) -> Iterator[Sign]:
     parameters = step.parameters
     lost = lost_in_half(step)
     if step.totals.get("loss_scale", 1.0) == 1.0 and lost.any():
-        share = float(np.median(step.zeros[lost]))
+        share = float(np.median(step["zeros"][lost]))
         yield Sign(
             Measured("lost_gradients", share, high=_LOST),
             {
@@ -162,7 +162,7 @@ def underflow(step: Snapshot) -> Iterator[Sign]:
             confidence=0.9,
         )
     narrow = parameters.stored_in_half & parameters.kernels
-    still = narrow & (step.update_norm == 0) & (step.norm > 0)
+    still = narrow & (step["update_norm"] == 0) & (step["norm"] > 0)
     trains = step.updates and step.totals.get("learning_rate", 1.0) > 0
     if trains and still.any():
         yield Sign(

@@ -94,7 +94,7 @@ def native_scalars(record: Record, described: set[str]) -> list[Any]:
     del described  # They have no metadata.
     # Scalars of the first kind: TensorBoard reads them as those of today, and they cost
     # a fifth, in time and on disk.
-    make, named = protos().Value, numbers(record)
+    make, named = protos().Summary.Value, numbers(record)
     # NumPy rounds what is too large for a float32 to `inf`; protobuf may refuse it.
     with np.errstate(over="ignore"):
         narrow = np.array(list(named.values()), np.float64).astype(np.float32).tolist()
@@ -108,7 +108,7 @@ def native_text(text: str) -> Any:
     """Returns a finding for the Text tab."""
     p = protos()
     # A scalar: of a vector the tab would make a table.
-    tensor = p.Tensor(dtype=p.DT_STRING, string_val=[text.encode()])
+    tensor = p.TensorProto(dtype=p.DT_STRING, string_val=[text.encode()])
     return value("findings", tensor, "text")
 
 

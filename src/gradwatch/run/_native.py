@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ _TITLE = "log10_gradient"
 _DESCRIPTION = "log10 of the absolute gradient. Zeros are not in it."
 
 
+@dataclass
 class Throttle:
     """Limits how often records become values; the newest one waits in between.
 
@@ -29,30 +31,23 @@ class Throttle:
         histograms: True to pass over records without histograms.
     """
 
-    def __init__(
-        self,
-        make: Callable[[Record, set[str]], list[Any]],
-        every_seconds: float,
-        *,
-        histograms: bool = False,
-    ) -> None:
-        self.make = make
-        self._every = every_seconds
-        self._histograms = histograms
-        self._waiting: Record | None = None
-        self._at = float("-inf")
+    make: Callable[[Record, set[str]], list[Any]]
+    every_seconds: float
+    histograms: bool = False
+    _waiting: Record | None = field(init=False, default=None)
+    _at: float = field(init=False, default=float("-inf"))
 
     def offer(self, *records: Record) -> None:
         """Lets the newest record wait in place of the one before it."""
         for record in records:
             if self._waiting is not None and record.step <= self._waiting.step:
                 self._waiting = None  # The training went back: superseded.
-            if record.histograms is not None or not self._histograms:
+            if record.histograms is not None or not self.histograms:
                 self._waiting = record
 
     def due(self, now: float | None) -> Record | None:
         """Returns the waiting record if it is due by now; in any case without `now`."""
-        early = now is not None and now - self._at < self._every
+        early = now is not None and now - self._at < self.every_seconds
         return None if early else self._waiting
 
     def done(self, now: float) -> None:

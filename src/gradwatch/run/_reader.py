@@ -98,13 +98,6 @@ class Reader:
         read = sum(file.offset for file in self._files.values())
         return min(1.0, read / max(1, sum(_sizes(self.directory).values())))
 
-    def _is_stale(self) -> bool:
-        """Returns whether a file that was read is gone, or shorter than before."""
-        sizes = _sizes(self.directory)
-        return any(
-            sizes.get(path, -1) < file.offset for path, file in self._files.items()
-        )
-
     def read(self, seconds: float = float("inf")) -> bool:
         """Reads what is new, for about that long; returns whether that was all.
 
@@ -112,12 +105,13 @@ class Reader:
         may be one that is being written: it is looked at again next time. Where a file
         that was read is gone or shorter now, the directory is read from the start.
         """
-        if self._is_stale():
+        sizes, files = _sizes(self.directory), self._files.items()
+        if any(sizes.get(path, -1) < file.offset for path, file in files):
             self._files.clear()
             self.store.clear()
             self.deleted = True
         until, self._complete = time.monotonic() + seconds, False
-        for path, size in _sizes(self.directory).items():
+        for path, size in sizes.items():
             file = self._files.setdefault(path, _File())
             more = file.offset < size and not file.damaged
             if more and not self._read_file(path, file, until):

@@ -114,8 +114,10 @@ class RuleEngine:
                 watch.waiting += 1
                 if each or watch.waiting >= watch.due:
                     changed += self._ask(watch)
-            if each:  # none of them is asked for again
-                self._recent = []
+        if each:  # none of them is asked for again
+            self._recent = []
+        if self._history.count == 1:
+            self._watches = [w for w in self._watches if not w.rule.at_start]
         return [self.findings[index] for index in changed]
 
     def _is_judged(self, step: Snapshot) -> bool:
@@ -153,9 +155,8 @@ class RuleEngine:
         by the one step of so many in a row that it is asked about, and then it is
         asked about those before it. The findings are the same, at the same steps.
         """
-        rule, made = watch.rule, watch.made()
-        *skipped, step = self._recent[-watch.waiting :]
-        watch.waiting = 0
+        rule, step, made = watch.rule, self._recent[-1], watch.made()
+        skipped, watch.waiting = self._recent[-watch.waiting : -1], 0
         # Explained by another, it makes no finding; one that was made may end.
         explained = self._has(*rule.explained_by)
         if explained and not made:
@@ -208,8 +209,7 @@ class RuleEngine:
                 yield streak.finding
         for streak in (s for key, s in streaks.items() if key not in signs):
             streak.count, streak.misses = 0, streak.misses + 1
-            over = streak.misses == PATIENCE and not rule.at_start
-            if streak.finding is not None and over:
+            if streak.finding is not None and streak.misses == PATIENCE:
                 yield from self._end(streak.finding, streak.last)
 
     def _end(self, index: int, until: int | None) -> Iterator[int]:

@@ -158,8 +158,10 @@ class LossHistory:
             np.log(np.maximum(losses, least))
             for losses in (self.seen[:first], self.seen[-length:])
         )
-        fell = float(begin.mean() - end.mean())
-        chance = float(end.std()) * math.sqrt(1 / first + 1 / length)
+        mean = end.sum() / length  # the methods `mean` and `std` take twice as long
+        fell = float(begin.sum() / len(begin) - mean)
+        spread = math.sqrt(float(np.square(end - mean).sum()) / length)
+        chance = spread * math.sqrt(1 / first + 1 / length)
         return fell > -math.log(_REACHED) and fell > times * chance
 
     @property
@@ -181,7 +183,9 @@ class LossHistory:
         ends = np.array([self.seen[:length], self.seen[-length:]])
         # Medians: of what has heavy tails the mean is that of the last outlier.
         first, recent = map(median, ends.tolist())
-        return first, recent, math.sqrt(float(ends.var(axis=1).sum()) / length)
+        away = ends - ends.sum(axis=1, keepdims=True) / length
+        variances = np.square(away).sum(axis=1) / length
+        return first, recent, math.sqrt(float(variances.sum()) / length)
 
 
 def _difference(first: Series, last: Series) -> tuple[float, float]:

@@ -66,6 +66,7 @@ def initialisation(step: Snapshot) -> Iterator[Sign]:
     try_first="Set `layer.trainable = True` and compile again, or load the weights "
     "that were meant to be there.",
     patience=1,
+    at_start=True,
 )
 def frozen(step: Snapshot) -> Iterator[Sign]:
     """A layer does not train, and is as its initialiser made it."""

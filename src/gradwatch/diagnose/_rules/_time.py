@@ -161,6 +161,7 @@ def noise(step: Snapshot) -> Iterator[Sign]:
     excludes=("frozen", "clipped"),
     explained_by=tuple(SYMPTOMS),
     patience=1,
+    at_start=True,
 )
 def softmax_twice(step: Snapshot) -> Iterator[Sign]:
     """The model ends in a softmax, and the loss applies another one."""

@@ -54,7 +54,7 @@ class History:
         facts: The note "model" of the run; with less of it, fewer symptoms are seen.
 
     Attributes:
-        records: The newest ones.
+        records: The newest ones, without histograms.
         parameters: The rows of the newest record by role.
         count: Number of recorded steps so far.
         first_step: The first of them.
@@ -85,7 +85,10 @@ class History:
             # Other rows come: what is remembered of each row is of another weight.
             self.parameters = ParameterIndex(record.layout, self._facts)
             self.reached = self.early_norms = None
-        self.records = (*self.records[1 - WINDOW :], record)
+        # A copy, so that the arrays of all records that were made at once can go.
+        own = record.rows.copy()
+        kept = Record(record.step, record.layout, own, None, record.totals)
+        self.records = (*self.records[1 - WINDOW :], kept)
         self.first_step = self.first_step if self.count else record.step
         self.count += 1
         self.loss = self.loss.after(record.totals.get("loss"))

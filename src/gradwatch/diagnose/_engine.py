@@ -55,7 +55,7 @@ class _Streak:
 
 
 @dataclass
-class _Watch:
+class _AskedRule:
     """A rule, and what it has shown so far.
 
     Attributes:
@@ -96,7 +96,7 @@ class RuleEngine:
         self._facts = facts
         self._history = History(facts)
         self._single = single
-        self._watches = [_Watch(rule, _stride(rule)) for rule in RULES]
+        self._asked = [_AskedRule(rule, _stride(rule)) for rule in RULES]
         self._recent: list[Snapshot] = []
 
     def read(self, record: Record) -> list[Finding]:
@@ -109,15 +109,15 @@ class RuleEngine:
             if broken or not self._is_judged(step):
                 return []
             self._recent = [*self._recent[1 - PATIENCE :], step]
-            each = self._single or self._history.count > _EACH
-            for watch in self._watches:
-                watch.waiting += 1
-                if each or watch.waiting >= watch.due:
-                    changed += self._ask(watch)
-        if each:  # none of them is asked for again
+            skips = self._history.count <= _EACH and not self._single
+            for asked in self._asked:
+                asked.waiting += 1
+                if asked.waiting >= asked.due or not skips:
+                    changed += self._ask(asked)
+        if not skips:  # no rule is asked about these again
             self._recent = []
         if self._history.count == 1:
-            self._watches = [w for w in self._watches if not w.rule.at_start]
+            self._asked = [each for each in self._asked if not each.rule.at_start]
         return [self.findings[index] for index in changed]
 
     def _is_judged(self, step: Snapshot) -> bool:
@@ -147,16 +147,17 @@ class RuleEngine:
     def _has(self, *symptoms: str) -> bool:
         return any(finding.symptom in symptoms for finding in self.findings)
 
-    def _ask(self, watch: _Watch) -> Iterator[int]:
+    def _ask(self, asked: _AskedRule) -> Iterator[int]:
         """Asks one rule; yields the indices of findings that are new or have changed.
 
-        Nothing begins or ends before some steps in a row have shown it. Where nothing
-        is about to, the rule need not be asked about each step: whatever lasts is seen
-        by the one step of so many in a row that it is asked about, and then it is
-        asked about those before it. The findings are the same, at the same steps.
+        Nothing begins or ends before several steps in a row have shown it. Where
+        nothing is about to, the rule is asked about the last of that many steps only:
+        a sign that lasts as long is there as well. Where something has come or gone,
+        it is asked about the steps before. The findings are the same, at the same
+        steps.
         """
-        rule, step, made = watch.rule, self._recent[-1], watch.made()
-        skipped, watch.waiting = self._recent[-watch.waiting : -1], 0
+        rule, step, made = asked.rule, self._recent[-1], asked.made()
+        skipped, asked.waiting = self._recent[-asked.waiting : -1], 0
         # Explained by another, it makes no finding; one that was made may end.
         explained = self._has(*rule.explained_by)
         if explained and not made:
@@ -165,16 +166,16 @@ class RuleEngine:
         if self._single and self._has("nonfinite"):
             return
         signs = {sign.key: sign for sign in rule.look(step)}
-        if not signs and not watch.streaks:
+        if not signs and not asked.streaks:
             return
         if signs.keys() != made:  # something has come or gone since
             for earlier in skipped:
                 looked = {sign.key: sign for sign in rule.look(earlier)}
-                yield from self._count(watch, earlier, looked, explained)
-        yield from self._count(watch, step, signs, explained)
-        watch.due = _stride(rule) if self._is_settled(watch) else 1
+                yield from self._count(asked, earlier, looked, explained)
+        yield from self._count(asked, step, signs, explained)
+        asked.due = _stride(rule) if self._is_settled(asked) else 1
 
-    def _is_settled(self, watch: _Watch) -> bool:
+    def _is_settled(self, asked: _AskedRule) -> bool:
         """Returns whether no sign has come, or gone, and may become a finding, or end.
 
         One that is over is never settled: whatever shows it again moves its end.
@@ -183,17 +184,17 @@ class RuleEngine:
             streak.count == 0
             if streak.finding is None
             else streak.misses == 0 and self.findings[streak.finding].until is None
-            for streak in watch.streaks.values()
+            for streak in asked.streaks.values()
         )
 
     def _count(
-        self, watch: _Watch, step: Snapshot, signs: dict[str, Sign], explained: bool
+        self, asked: _AskedRule, step: Snapshot, signs: dict[str, Sign], explained: bool
     ) -> Iterator[int]:
         """Counts the signs of a step; yields as `_ask` does.
 
         An end is confirmed as a beginning is: by several recorded steps in a row.
         """
-        rule, streaks = watch.rule, watch.streaks
+        rule, streaks = asked.rule, asked.streaks
         for key, sign in signs.items():
             streak = streaks.setdefault(key, _Streak())
             streak.since = streak.since if streak.count else step.step
@@ -219,7 +220,7 @@ class RuleEngine:
 
 
 def _stride(rule: Rule) -> int:
-    """Returns the number of steps of which a rule need be asked about the last."""
+    """Returns the number of steps of which a rule is asked about the last."""
     return min(rule.patience, PATIENCE)
 
 

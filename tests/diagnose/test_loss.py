@@ -19,7 +19,7 @@ def learnt(kind, factor, seed, steps):
     losses = SCATTER[kind](np.random.default_rng(seed), steps)
     loss = LossHistory()
     for number in losses / factor ** np.linspace(0, 1, steps):
-        loss.add(float(number))
+        loss = loss.after(float(number))
     return loss.learnt
 
 
@@ -41,5 +41,5 @@ def test_a_loss_that_is_gone_at_once_is_learnt():
     """Also to exact zeros, of which there is no logarithm."""
     loss = LossHistory()
     for number in [2.0, 1.5, 0.1, *[0.0] * 40]:
-        loss.add(number)
+        loss = loss.after(number)
     assert loss.learnt

@@ -130,3 +130,33 @@ def test_json_of_an_earlier_version_has_no_end():
     values = Finding("clipping", since=1, step=2).to_dict()
     del values["until"]
     assert Finding.from_dict(values).until is None
+
+
+def at_times(change, seed):
+    """A symptom that comes and goes, for a few steps or many."""
+    random = np.random.default_rng(seed)
+    shows = np.repeat(random.random(60) < 0.5, random.integers(1, 12, 60))
+
+    def changed(step, columns, totals):
+        if shows[step]:
+            change(step, columns, totals)
+
+    return changed
+
+
+@pytest.mark.parametrize("case", [case for case in SICK if case != "NaN"])
+def test_rules_that_skip_steps_find_the_same(case, monkeypatch):
+    """Whatever comes and goes meanwhile: with the same first, sure and last steps."""
+    _, change = SICK[case]
+    runs = [list(records(at_times(change, seed), steps=120)) for seed in range(4)]
+
+    def reports():
+        engines = [RuleEngine(facts()) for _ in runs]
+        return [
+            [engine.read(record) for record in run]
+            for engine, run in zip(engines, runs, strict=True)
+        ]
+
+    skipping = reports()
+    monkeypatch.setitem(RuleEngine.__init__.__globals__, "_stride", lambda rule: 1)
+    assert skipping == reports()

@@ -52,7 +52,7 @@ def test_histograms_are_read_from_the_file_when_they_are_looked_at(tmp_path):
     run.refresh()
     [chunk] = run.store.chunks
     for each, counts in zip(written, chunk.counts, strict=True):
-        np.testing.assert_array_equal(counts.read(), each.histograms)
+        np.testing.assert_array_equal(counts(), each.histograms)
 
 
 def test_a_restart_in_a_second_file_supersedes(tmp_path):

@@ -191,7 +191,7 @@ def test_the_figures_have_the_numbers(run):
 def test_the_rules_have_the_numbers(run):
     """At each step as they read it, and in the evidence that they show."""
     for step in snapshots(run):
-        for found, (name, expected) in zip(step.norm, NUMBERS.items(), strict=True):
+        for found, (name, expected) in zip(step["norm"], NUMBERS.items(), strict=True):
             nan = expected is None or math.isnan(expected)
             assert math.isnan(found) if nan else same(found, expected), name
     measured = Measured("nonfinite_gradients", 1.0)

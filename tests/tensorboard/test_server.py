@@ -291,7 +291,7 @@ def test_runs_that_only_tensorboard_can_read_are_the_same(made):
         for own, other in zip(mine.counts, theirs.counts, strict=True):
             assert (own is None) == (other is None)
             if own is not None:
-                np.testing.assert_array_equal(own.read(), other.read())
+                np.testing.assert_array_equal(own(), other())
 
 
 @pytest.mark.parametrize(

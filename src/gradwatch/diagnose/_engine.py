@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,10 +30,9 @@ _IDLE, _ROWS = 0.5, 50
 _EACH, _PER_DOUBLING = 256, 64
 """Number of records that are all judged, and of those judged of each doubling later.
 
-To ask all rules takes a millisecond: too much for a training that makes a thousand
-records a second. A sign that lasts is confirmed within an eighth of the records so far.
+To judge a record takes a tenth of a millisecond: too much for a training that makes a
+thousand a second. A sign that lasts is confirmed within an eighth of the records.
 """
-_NONFINITE = [COLUMNS.index(name) for name in ("nan", "posinf", "neginf")]
 
 
 @dataclass
@@ -53,6 +52,27 @@ class _Streak:
     count: int = 0
     misses: int = 0
     finding: int | None = None
+
+
+@dataclass
+class _AskedRule:
+    """A rule, and what it has shown so far.
+
+    Attributes:
+        rule: The rule.
+        due: Number of judged steps after which it is asked next.
+        waiting: Number of judged steps since the last one that it was asked about.
+        streaks: By the key of the sign.
+    """
+
+    rule: Rule
+    due: int
+    waiting: int = 0
+    streaks: dict[str, _Streak] = field(default_factory=dict)
+
+    def made(self) -> set[str]:
+        """Returns the keys of the signs that have become findings."""
+        return {key for key, s in self.streaks.items() if s.finding is not None}
 
 
 class RuleEngine:
@@ -76,39 +96,40 @@ class RuleEngine:
         self._facts = facts
         self._history = History(facts)
         self._single = single
-        self._streaks: list[dict[str, _Streak]] = [{} for _ in RULES]
+        self._asked = [_AskedRule(rule, _stride(rule)) for rule in RULES]
+        self._recent: list[Snapshot] = []
 
     def read(self, record: Record) -> list[Finding]:
         """Returns the findings that this step confirms, ends, or shows again."""
         changed: list[int] = []
         broken = self._has("nonfinite")
         with np.errstate(all="ignore"):
-            self._history.append(record)
+            step = self._history.append(record)
             # After the first NaN all numbers are its consequence.
-            if broken or not self._is_judged(record):
+            if broken or not self._is_judged(step):
                 return []
-            step = self._history.snapshot()
-            for rule, streaks in zip(RULES, self._streaks, strict=True):
-                if self._single and self._has("nonfinite"):
-                    break  # one gradient: the NaN has made whatever else it shows
-                # Explained by another, it makes no finding; one that was made may end.
-                explained = self._has(*rule.explained_by)
-                made = any(streak.finding is not None for streak in streaks.values())
-                if made or not explained:
-                    changed += self._ask(rule, streaks, step, explained)
+            self._recent = [*self._recent[1 - PATIENCE :], step]
+            skips = self._history.count <= _EACH and not self._single
+            for asked in self._asked:
+                asked.waiting += 1
+                if asked.waiting >= asked.due or not skips:
+                    changed += self._ask(asked)
+        if not skips:  # no rule is asked about these again
+            self._recent = []
+        if self._history.count == 1:
+            self._asked = [each for each in self._asked if not each.rule.at_start]
         return [self.findings[index] for index in changed]
 
-    def _is_judged(self, record: Record) -> bool:
-        """Returns whether the rules are asked about a record; all are in the history.
+    def _is_judged(self, step: Snapshot) -> bool:
+        """Returns whether the rules are asked about a step; all are in the history.
 
         A symptom that comes late stays for more than a few records, but a NaN may be in
         one of them only.
         """
         count = self._history.count
         doublings = (count // _EACH).bit_length() - 1
-        if count <= _EACH or count % ((_EACH << doublings) // _PER_DOUBLING) == 0:
-            return True
-        return bool(np.any(record.rows[:, _NONFINITE] > 0))
+        due = count <= _EACH or count % ((_EACH << doublings) // _PER_DOUBLING) == 0
+        return due or step.is_broken
 
     def read_notes(self, notes: Mapping[str, Any], step: int) -> list[Finding]:
         """Returns what the notes at the end of a training confirm."""
@@ -116,9 +137,7 @@ class RuleEngine:
         if not self._history.count:  # a model that is frozen altogether has no record
             rows, layout = blank((0, len(COLUMNS))), Layout((), (), ())
             record = Record(step, layout, rows, None, {})
-            history = History(self._facts)
-            history.append(record)
-            snapshot = history.snapshot()
+            snapshot = History(self._facts).append(record)
             new += [_finding(frozen, s, snapshot, step) for s in frozen.look(snapshot)]
         known = [(finding.symptom, finding.addresses) for finding in self.findings]
         new = [f for f in new if (f.symptom, f.addresses) not in known]
@@ -128,14 +147,54 @@ class RuleEngine:
     def _has(self, *symptoms: str) -> bool:
         return any(finding.symptom in symptoms for finding in self.findings)
 
-    def _ask(
-        self, rule: Rule, streaks: dict[str, _Streak], step: Snapshot, explained: bool
-    ) -> Iterator[int]:
+    def _ask(self, asked: _AskedRule) -> Iterator[int]:
         """Asks one rule; yields the indices of findings that are new or have changed.
+
+        Nothing begins or ends before several steps in a row have shown it. Where
+        nothing is about to, the rule is asked about the last of that many steps only:
+        a sign that lasts as long is there as well. Where something has come or gone,
+        it is asked about the steps before. The findings are the same, at the same
+        steps.
+        """
+        rule, step, made = asked.rule, self._recent[-1], asked.made()
+        skipped, asked.waiting = self._recent[-asked.waiting : -1], 0
+        # Explained by another, it makes no finding; one that was made may end.
+        explained = self._has(*rule.explained_by)
+        if explained and not made:
+            return
+        # Of one gradient, the NaN has made whatever else it shows.
+        if self._single and self._has("nonfinite"):
+            return
+        signs = {sign.key: sign for sign in rule.look(step)}
+        if not signs and not asked.streaks:
+            return
+        if signs.keys() != made:  # something has come or gone since
+            for earlier in skipped:
+                looked = {sign.key: sign for sign in rule.look(earlier)}
+                yield from self._count(asked, earlier, looked, explained)
+        yield from self._count(asked, step, signs, explained)
+        asked.due = _stride(rule) if self._is_settled(asked) else 1
+
+    def _is_settled(self, asked: _AskedRule) -> bool:
+        """Returns whether no sign has come, or gone, and may become a finding, or end.
+
+        One that is over is never settled: whatever shows it again moves its end.
+        """
+        return all(
+            streak.count == 0
+            if streak.finding is None
+            else streak.misses == 0 and self.findings[streak.finding].until is None
+            for streak in asked.streaks.values()
+        )
+
+    def _count(
+        self, asked: _AskedRule, step: Snapshot, signs: dict[str, Sign], explained: bool
+    ) -> Iterator[int]:
+        """Counts the signs of a step; yields as `_ask` does.
 
         An end is confirmed as a beginning is: by several recorded steps in a row.
         """
-        signs = {sign.key: sign for sign in rule.look(step)}
+        rule, streaks = asked.rule, asked.streaks
         for key, sign in signs.items():
             streak = streaks.setdefault(key, _Streak())
             streak.since = streak.since if streak.count else step.step
@@ -149,17 +208,20 @@ class RuleEngine:
                 streak.finding = len(self.findings)
                 self.findings.append(_finding(rule, sign, step, streak.since))
                 yield streak.finding
-        for key in streaks.keys() - signs.keys():
-            streak = streaks[key]
+        for streak in (s for key, s in streaks.items() if key not in signs):
             streak.count, streak.misses = 0, streak.misses + 1
-            over = streak.misses == PATIENCE and not rule.at_start
-            if streak.finding is not None and over:
+            if streak.finding is not None and streak.misses == PATIENCE:
                 yield from self._end(streak.finding, streak.last)
 
     def _end(self, index: int, until: int | None) -> Iterator[int]:
         if self.findings[index].until != until:
             self.findings[index] = replace(self.findings[index], until=until)
             yield index
+
+
+def _stride(rule: Rule) -> int:
+    """Returns the number of steps of which a rule is asked about the last."""
+    return min(rule.patience, PATIENCE)
 
 
 def _finding(rule: Rule, sign: Sign, step: Snapshot, since: int) -> Finding:

@@ -55,6 +55,7 @@ class Facts:
     ruled: int = 0
 
 
+@dataclass(eq=False)
 class Session:
     """Taps one forward pass.
 
@@ -67,30 +68,21 @@ class Session:
         differentiate: False for a forward pass without marks.
     """
 
-    def __init__(
-        self,
-        tree: Tree,
-        selection: Selection,
-        recorder: Recorder,
-        *,
-        reads: Selection = NOTHING,
-        given: Mapping[Leaf, Tensor] | None = None,
-        differentiate: bool = True,
-    ) -> None:
-        self.tree = tree
-        self.recorder = recorder
-        self.facts = Facts()
-        self.read: dict[Leaf, Tensor] = {}
-        self._given = given or {}
-        self._differentiate = differentiate
-        self._taps = _by_position(selection)
-        self._reads = _by_position(reads)
-        self._per_call: dict[str, list[str]] = {}
-        for name in selection.per_call:
-            self._per_call.setdefault(selection.weights[name].layer, []).append(name)
-        self._probed: set[str] = set()
-        self._probing = 0
-        self._depth: Counter[str] = Counter()
+    tree: Tree
+    selection: Selection
+    recorder: Recorder
+    reads: Selection = NOTHING
+    given: Mapping[Leaf, Tensor] = field(default_factory=dict)
+    differentiate: bool = True
+    facts: Facts = field(init=False, default_factory=Facts)
+    read: dict[Leaf, Tensor] = field(init=False, default_factory=dict)
+    _probed: set[str] = field(init=False, default_factory=set)
+    _probing: int = field(init=False, default=0)
+    _depth: Counter[str] = field(init=False, default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self._taps = _by_position(self.selection)
+        self._reads = _by_position(self.reads)
 
     def forget(self) -> None:
         """Starts over: the next call of a layer counts as its first."""
@@ -230,8 +222,8 @@ class Session:
             self.facts.hidden.add(leaf.address)
             return tensor
         mask = get_keras_mask(tensor)
-        marked = self._given.get(leaf, tensor)
-        if self._differentiate:
+        marked = self.given.get(leaf, tensor)
+        if self.differentiate:
             marked = self.recorder.mark(leaf, marked, keep=True)
         if mask is not None and marked is not tensor:
             set_keras_mask(marked, mask)
@@ -242,7 +234,8 @@ class Session:
     @contextlib.contextmanager
     def _own_weights(self, address: str, number: int) -> Iterator[None]:
         """Uses a separate copy of the layer's weights for each of its calls."""
-        names = self._per_call.get(address, ())
+        weights, per_call = self.selection.weights, self.selection.per_call
+        names = [name for name in per_call if weights[name].layer == address]
         scope = get_stateless_scope() if names else None
         if scope is None or not number:
             yield

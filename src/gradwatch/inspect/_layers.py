@@ -25,6 +25,7 @@ class LayerInfo:
     trainable: bool
 
 
+@dataclass(eq=False, repr=False)
 class Layers(Sequence[str]):
     """Addresses of a model's layers, in order; prints as a table.
 
@@ -37,12 +38,9 @@ class Layers(Sequence[str]):
     ['a/kernel', 'a/bias']
     """
 
-    def __init__(
-        self, name: str, infos: Sequence[LayerInfo], own: Mapping[str, int]
-    ) -> None:
-        self.name = name
-        self.infos = tuple(infos)
-        self._own = dict(own)
+    name: str
+    infos: Sequence[LayerInfo]
+    _own: Mapping[str, int]
 
     def __getitem__(self, index: Any) -> Any:
         return [info.address for info in self.infos][index]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import keras
@@ -195,13 +196,11 @@ class Tape:
     def _named(self, native: Any, target: Any, session: Session) -> list[Entry]:
         tree = walk(session.tree.model)  # The block may have built the model.
         weights, taps = self._selected(tree, Weights), self._selected(tree, Activations)
-        recorder, facts = native.recorder, session.facts
+        facts = session.facts
         sources = {Leaf("weight", n): w.variable for n, w in weights.weights.items()}
-        gradients = _differentiated(native, target, sources, facts, recorder.leaves)
+        why = partial(not_recorded, facts=facts)
         return [
-            *entries(
-                facts, gradients, recorder.kept, lambda leaf: not_recorded(leaf, facts)
-            ),
+            *_differentiated(native, target, sources, facts, why, native.recorder),
             *absent(weights, tree, facts),
             *absent(taps, tree, facts),
         ]
@@ -265,8 +264,6 @@ def _plain(native: Any, target: Any, variables: Any) -> list[Entry]:
         Leaf("weight", name): _source("variables", item)
         for name, item in variables.items()
     }
-    facts = Facts()
-    gradients = _differentiated(native, target, sources, facts)
 
     def unrelated(leaf: Leaf) -> Reason:
         return Reason(
@@ -276,7 +273,7 @@ def _plain(native: Any, target: Any, variables: Any) -> list[Entry]:
             "and the target computed inside the `with` block.",
         )
 
-    return entries(facts, gradients, {}, unrelated)
+    return _differentiated(native, target, sources, Facts(), unrelated)
 
 
 def _differentiated(
@@ -284,15 +281,17 @@ def _differentiated(
     target: Any,
     weights: Mapping[Leaf, Any],
     facts: Facts,
-    taps: Mapping[Leaf, Any] | None = None,
-) -> dict[Leaf, Any]:
-    """Returns the gradients of weights and tapped tensors; notes the weights' specs."""
+    explain: Callable[[Leaf], Reason],
+    recorder: Any = None,
+) -> list[Entry]:
+    """Returns the entries of weights, and of the tensors that a recorder has tapped."""
     for leaf, weight in weights.items():
         dtype = keras.backend.standardize_dtype(weight.dtype)
         facts.specs[leaf] = (tuple(weight.shape), dtype)
-    sources = {**weights, **(taps or {})}
+    taps, kept = (recorder.leaves, recorder.kept) if recorder else ({}, {})
+    sources = {**weights, **taps}
     gradients = native.gradient(target, list(sources.values()))
-    return dict(zip(sources, gradients, strict=True))
+    return entries(facts, dict(zip(sources, gradients, strict=True)), kept, explain)
 
 
 def _source(argument: str, item: Any) -> Any:

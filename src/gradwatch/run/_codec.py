@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from ..summarise import BUCKETS, COLUMNS, HIGHEST, LOWEST, blank
 from ._error import RunError
 from ._event_file import doubles, protos, strings, value
-from ._schema import FORMAT, TOTALS, Layout, Record, known_first, measured
+from ._schema import FORMAT, TOTALS, Layout, Record, in_order, known_first, measured
 
 PLUGIN = "gradwatch"
 FINDINGS = f"{PLUGIN}/findings"
@@ -76,11 +76,7 @@ class Encoder:
         """
         tensors = {"rows": doubles(np.ascontiguousarray(record.rows, np.float64))}
         if record.totals:
-            totals = blank(len(self.layout.totals))
-            for index, name in enumerate(self.layout.totals):
-                if name in record.totals:
-                    totals[index] = record.totals[name]
-            tensors["totals"] = doubles(totals)
+            tensors["totals"] = doubles(in_order(self.layout.totals, record.totals))
         if record.histograms is not None:
             tensors["histograms"] = strings(*pack(record.histograms))
         if record.replicas is not None:
@@ -123,15 +119,8 @@ def _value(tag: str, tensor: Any, what: str, meta: Meta | None) -> Any:
 # decoding -----------------------------------------------------------------------------
 
 
-class Counts:
-    """The histograms of a step, in memory or in a file, unpacked when they are read."""
-
-    def __init__(self, read: Callable[[], NDArray[np.int64]]) -> None:
-        self._read = read
-
-    def read(self) -> NDArray[np.int64]:
-        """Returns the counts, `[rows, BUCKETS]`."""
-        return self._read()
+Counts = Callable[[], NDArray[np.int64]]
+"""Unpacks the histograms of a step, in memory or in a file: `[rows, BUCKETS]`."""
 
 
 @dataclass(slots=True)
@@ -178,7 +167,7 @@ class Decoded:
                 self.totals = measured(meta["names"], np.asarray(data, np.float64))
             case "histograms":
                 packed = [bytes(part) for part in data]
-                self.counts = Counts(cache(partial(unpack, packed, meta["rows"])))
+                self.counts = cache(partial(unpack, packed, meta["rows"]))
             case "findings":
                 self.findings.append(json.loads(data[0]))
             case "note":

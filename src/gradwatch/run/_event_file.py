@@ -45,43 +45,33 @@ def protos() -> Any:
         types_pb2,
     )
 
-    return SimpleNamespace(
-        Event=event_pb2.Event,
-        SessionLog=event_pb2.SessionLog,
-        Value=summary_pb2.Summary.Value,
-        DATA_CLASS_BLOB_SEQUENCE=summary_pb2.DATA_CLASS_BLOB_SEQUENCE,
-        DATA_CLASS_TENSOR=summary_pb2.DATA_CLASS_TENSOR,
-        Tensor=tensor_pb2.TensorProto,
-        Shape=tensor_shape_pb2.TensorShapeProto,
-        DT_DOUBLE=types_pb2.DT_DOUBLE,
-        DT_STRING=types_pb2.DT_STRING,
-    )
+    modules = (event_pb2, summary_pb2, tensor_pb2, tensor_shape_pb2, types_pb2)
+    return SimpleNamespace(**{k: v for m in modules for k, v in vars(m).items()})
 
 
 def doubles(array: Any) -> Any:
     """Returns an array of float64 as a tensor message."""
     p = protos()
     shape, data = _shape(array.shape), array.tobytes()
-    return p.Tensor(dtype=p.DT_DOUBLE, tensor_shape=shape, tensor_content=data)
+    return p.TensorProto(dtype=p.DT_DOUBLE, tensor_shape=shape, tensor_content=data)
 
 
 @cache
 def _shape(shape: tuple[int, ...]) -> Any:
     """Returns the message of a shape. Copied into the message of each tensor."""
-    p = protos()
-    return p.Shape(dim=[p.Shape.Dim(size=size) for size in shape])
+    message = protos().TensorShapeProto
+    return message(dim=[message.Dim(size=size) for size in shape])
 
 
 def strings(*values: bytes) -> Any:
     """Returns a vector of strings as a tensor message."""
-    p = protos()
-    shape = p.Shape(dim=[p.Shape.Dim(size=len(values))])
-    return p.Tensor(dtype=p.DT_STRING, tensor_shape=shape, string_val=values)
+    p, shape = protos(), _shape((len(values),))
+    return p.TensorProto(dtype=p.DT_STRING, tensor_shape=shape, string_val=values)
 
 
 def value(tag: str, tensor: Any, plugin: str | None = None, **metadata: Any) -> Any:
     """Returns the value of a tag; with metadata if a plugin is named."""
-    made = protos().Value(tag=tag, tensor=tensor)
+    made = protos().Summary.Value(tag=tag, tensor=tensor)
     if plugin is not None:
         made.metadata.plugin_data.plugin_name = plugin
         made.metadata.plugin_data.content = metadata.pop("content", b"")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ _TITLE = "log10_gradient"
 _DESCRIPTION = "log10 of the absolute gradient. Zeros are not in it."
 
 
+@dataclass
 class Throttle:
     """Limits how often records become values; the newest one waits in between.
 
@@ -29,30 +31,23 @@ class Throttle:
         histograms: True to pass over records without histograms.
     """
 
-    def __init__(
-        self,
-        make: Callable[[Record, set[str]], list[Any]],
-        every_seconds: float,
-        *,
-        histograms: bool = False,
-    ) -> None:
-        self.make = make
-        self._every = every_seconds
-        self._histograms = histograms
-        self._waiting: Record | None = None
-        self._at = float("-inf")
+    make: Callable[[Record, set[str]], list[Any]]
+    every_seconds: float
+    histograms: bool = False
+    _waiting: Record | None = field(init=False, default=None)
+    _at: float = field(init=False, default=float("-inf"))
 
     def offer(self, *records: Record) -> None:
         """Lets the newest record wait in place of the one before it."""
         for record in records:
             if self._waiting is not None and record.step <= self._waiting.step:
                 self._waiting = None  # The training went back: superseded.
-            if record.histograms is not None or not self._histograms:
+            if record.histograms is not None or not self.histograms:
                 self._waiting = record
 
     def due(self, now: float | None) -> Record | None:
         """Returns the waiting record if it is due by now; in any case without `now`."""
-        early = now is not None and now - self._at < self._every
+        early = now is not None and now - self._at < self.every_seconds
         return None if early else self._waiting
 
     def done(self, now: float) -> None:
@@ -94,7 +89,7 @@ def native_scalars(record: Record, described: set[str]) -> list[Any]:
     del described  # They have no metadata.
     # Scalars of the first kind: TensorBoard reads them as those of today, and they cost
     # a fifth, in time and on disk.
-    make, named = protos().Value, numbers(record)
+    make, named = protos().Summary.Value, numbers(record)
     # NumPy rounds what is too large for a float32 to `inf`; protobuf may refuse it.
     with np.errstate(over="ignore"):
         narrow = np.array(list(named.values()), np.float64).astype(np.float32).tolist()
@@ -108,7 +103,7 @@ def native_text(text: str) -> Any:
     """Returns a finding for the Text tab."""
     p = protos()
     # A scalar: of a vector the tab would make a table.
-    tensor = p.Tensor(dtype=p.DT_STRING, string_val=[text.encode()])
+    tensor = p.TensorProto(dtype=p.DT_STRING, string_val=[text.encode()])
     return value("findings", tensor, "text")
 
 

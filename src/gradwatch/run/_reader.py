@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._errors import arg, counted, quoted
-from ._codec import PLUGIN, Counts, Meta, decode, metadata
+from ._codec import PLUGIN, Meta, decode, metadata
 from ._error import RunError
 from ._event_file import TornError, protos, unframe
 from ._store import Store
@@ -98,13 +98,6 @@ class Reader:
         read = sum(file.offset for file in self._files.values())
         return min(1.0, read / max(1, sum(_sizes(self.directory).values())))
 
-    def _is_stale(self) -> bool:
-        """Returns whether a file that was read is gone, or shorter than before."""
-        sizes = _sizes(self.directory)
-        return any(
-            sizes.get(path, -1) < file.offset for path, file in self._files.items()
-        )
-
     def read(self, seconds: float = float("inf")) -> bool:
         """Reads what is new, for about that long; returns whether that was all.
 
@@ -112,19 +105,18 @@ class Reader:
         may be one that is being written: it is looked at again next time. Where a file
         that was read is gone or shorter now, the directory is read from the start.
         """
-        if self._is_stale():
+        sizes, files = _sizes(self.directory), self._files.items()
+        if any(sizes.get(path, -1) < file.offset for path, file in files):
             self._files.clear()
             self.store.clear()
             self.deleted = True
-        self._complete = self._read_until(time.monotonic() + seconds)
-        return self._complete
-
-    def _read_until(self, until: float) -> bool:
-        for path, size in _sizes(self.directory).items():
+        until, self._complete = time.monotonic() + seconds, False
+        for path, size in sizes.items():
             file = self._files.setdefault(path, _File())
             more = file.offset < size and not file.damaged
             if more and not self._read_file(path, file, until):
                 return False
+        self._complete = True
         return True
 
     def _read_file(self, path: Path, file: _File, until: float) -> bool:
@@ -147,7 +139,13 @@ class Reader:
                     rest = stream.read()
                     file.ours |= _MARK in rest
                     if file.ours:
-                        _warn_of_damage(path, file.offset, len(rest))
+                        warnings.warn(
+                            f"A record in '{path}' is damaged, at byte "
+                            f"{file.offset:,}: the last {counted(len(rest), 'byte')} "
+                            "of the file are left out.",
+                            RuntimeWarning,
+                            stacklevel=4,
+                        )
                     file.offset += len(rest)
         return True
 
@@ -180,20 +178,14 @@ class Reader:
         if not file.ours:
             return
         file.known.update(metadata(event.summary.value, path))
-        store = self.store
         if file.start is not None:
-            store.restart(file.start)
+            self.store.restart(file.start)
             file.start = None
         decoded = decode(event, file.known)
-        for finding in decoded.findings:
-            store.add_finding(decoded.step, finding)
-        for key, facts in decoded.notes.items():
-            store.note(key, facts)
         counts = decoded.counts
         if counts is not None and not self._hold:
-            counts = Counts(partial(_counts_in_file, path, file.offset, file.known))
-        if (record := decoded.record) is not None:
-            store.append(record, counts)
+            counts = partial(_counts_in_file, path, file.offset, file.known)
+        self.store.take(decoded, counts)
 
 
 def _counts_in_file(
@@ -206,16 +198,7 @@ def _counts_in_file(
     counts = decode(event, known).counts
     if counts is None:
         raise OSError(f"'{path}' has changed.")
-    return counts.read()
-
-
-def _warn_of_damage(path: Path, offset: int, lost: int) -> None:
-    warnings.warn(
-        f"A record in '{path}' is damaged, at byte {offset:,}: the last "
-        f"{counted(lost, 'byte')} of the file are left out.",
-        RuntimeWarning,
-        stacklevel=5,
-    )
+    return counts()
 
 
 def _no_run_in(directory: Path) -> str:

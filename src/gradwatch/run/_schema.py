@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..summarise import COLUMNS, is_blank
+from ..summarise import COLUMNS, blank, is_blank
 
 FORMAT = 4
 """The version of the format on disk; a reader takes no other."""
@@ -63,6 +63,20 @@ def measured(names: Iterable[str], numbers: NDArray[np.float64]) -> dict[str, fl
     """Returns the numbers by name, without those that are `blank`."""
     named = zip(names, numbers.tolist(), is_blank(numbers), strict=True)
     return {name: number for name, number, absent in named if not absent}
+
+
+def in_order(names: Iterable[str], named: Mapping[str, float]) -> NDArray[np.float64]:
+    """Returns the numbers of these names, `blank` where there is none.
+
+    Example:
+    >>> measured("abc", in_order("abc", {"c": 2.0, "a": 1.0}))
+    {'a': 1.0, 'c': 2.0}
+    """
+    numbers = blank(len(known := tuple(names)))
+    for index, name in enumerate(known):
+        if name in named:
+            numbers[index] = named[name]
+    return numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ import re
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from ._error import RunError, missing
 
@@ -154,6 +155,7 @@ class WandbSink:
             self._run = None
 
 
+@dataclass(eq=False, repr=False)
 class MlflowSink:
     """Logs to MLflow. Needs `pip install "gradwatch[mlflow]"`.
 
@@ -170,20 +172,16 @@ class MlflowSink:
         experiment: The experiment of a new run, made if need be.
     """
 
-    _MOST = 1000  # metrics in one request, by the rules of MLflow's server
+    _MOST: ClassVar[int] = (
+        1000  # metrics in one request, by the rules of MLflow's server
+    )
 
-    def __init__(
-        self,
-        run_id: str | None = None,
-        tracking_uri: str | None = None,
-        experiment: str | None = None,
-    ) -> None:
-        self.run_id = run_id
-        self._uri = tracking_uri
-        self._experiment = experiment
-        self._client: Any = None
-        self._own = False
-        self._names: dict[str, str] = {}
+    run_id: str | None = None
+    tracking_uri: str | None = None
+    experiment: str | None = None
+    _client: Any = field(init=False, default=None)
+    _own: bool = field(init=False, default=False)
+    _names: dict[str, str] = field(init=False, default_factory=dict)
 
     def start(self, info: dict[str, Any]) -> None:
         """Begins a run if there is none, and notes the facts as tags."""
@@ -191,7 +189,7 @@ class MlflowSink:
             import mlflow
         except ImportError:
             raise missing("mlflow", "mlflow", "`MlflowSink`") from None
-        self._client = mlflow.MlflowClient(tracking_uri=self._uri)
+        self._client = mlflow.MlflowClient(tracking_uri=self.tracking_uri)
         active = mlflow.active_run()
         if self.run_id is None and active is not None:
             self.run_id = active.info.run_id
@@ -203,12 +201,12 @@ class MlflowSink:
             self._client.set_tag(self.run_id, f"gradwatch.{key}", str(value)[:5000])
 
     def _experiment_id(self) -> str:
-        if self._experiment is None:
+        if self.experiment is None:
             return "0"  # the one that always exists
-        known = self._client.get_experiment_by_name(self._experiment)
+        known = self._client.get_experiment_by_name(self.experiment)
         if known is not None:
             return str(known.experiment_id)
-        return str(self._client.create_experiment(self._experiment))
+        return str(self._client.create_experiment(self.experiment))
 
     def write(self, step: int, numbers: dict[str, float]) -> None:
         """Logs the numbers of a step."""

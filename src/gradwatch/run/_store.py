@@ -31,8 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..summarise import BUCKETS, COLUMNS, blank, is_blank
-from ._codec import Counts
-from ._schema import TOTALS, Layout, Record, known_first, measured
+from ._codec import Counts, Decoded
+from ._schema import TOTALS, Layout, Record, in_order, known_first, measured
 from ._series import Histograms, Series, Totals
 
 _CELLS = 2**20  # numbers in a chunk: few enough for the cache of a processor
@@ -90,15 +90,11 @@ class Chunk:
 
     def column(self, name: str) -> NDArray[np.float64]:
         """Returns one column, `[steps, rows]`; `blank` if the layout lacks it."""
-        if name not in self.layout.columns:
-            return blank((self.count, len(self.layout)))
-        return self.data[self.layout.columns.index(name), : self.count]
+        return _named(name, self.layout.columns, self.data[:, : self.count])
 
     def total(self, name: str) -> NDArray[np.float64]:
         """Returns one total, `[steps]`; `blank` if the layout lacks it."""
-        if name not in self.layout.totals:
-            return blank(self.count)
-        return self.totals[self.layout.totals.index(name), : self.count]
+        return _named(name, self.layout.totals, self.totals[:, : self.count])
 
     def append(self, record: Record, counts: Counts | None) -> None:
         """Appends a record."""
@@ -110,17 +106,10 @@ class Chunk:
             self.finite = False
         self.steps[at] = record.step
         # `blank` where absent: the room may hold what a restart has cut off.
-        self.totals[:, at] = blank(len(self.totals))
-        for index, name in enumerate(self.layout.totals):
-            if name in record.totals:
-                self.totals[index, at] = record.totals[name]
+        self.totals[:, at] = in_order(self.layout.totals, record.totals)
         self.counts.append(counts)
         self.replicas.append(record.replicas)
         self.count += 1
-
-    def totals_at(self, at: int) -> dict[str, float]:
-        """Returns the totals of a step, those that were measured."""
-        return measured(self.layout.totals, self.totals[:, at])
 
     def cut(self, step: int) -> None:
         """Forgets the steps from this one on."""
@@ -234,6 +223,15 @@ class Store:
         elif key == "run" and len(self):
             self.ended = False
         self.version += 1
+
+    def take(self, decoded: Decoded, counts: Counts | None) -> None:
+        """Adds the values of an event; `counts` are its histograms, wherever."""
+        if (record := decoded.record) is not None:
+            self.append(record, counts)
+        for finding in decoded.findings:
+            self.add_finding(decoded.step, finding)
+        for key, facts in decoded.notes.items():
+            self.note(key, facts)
 
     def _drop(self) -> None:
         """Drops the oldest chunks, as long as the others hold enough records."""
@@ -358,8 +356,12 @@ class Store:
 
     def series(self, key: Key) -> Series:
         """Returns one row through all steps that have it."""
-        rows = {layout: _row(layout, key) for layout in self.layouts}
-        own = [(c, row) for c in self.chunks if (row := rows[c.layout]) is not None]
+        keys = {
+            each: list(zip(each.kinds, each.names, strict=True))
+            for each in self.layouts
+        }
+        each = ((chunk, keys[chunk.layout]) for chunk in self.chunks)
+        own = [(chunk, known.index(key)) for chunk, known in each if key in known]
         steps = np.concatenate([chunk.steps[: chunk.count] for chunk, _ in own])
         columns = {
             name: np.concatenate([chunk.column(name)[:, row] for chunk, row in own])
@@ -370,7 +372,7 @@ class Store:
 
         def read() -> Histograms:
             due = [at for at, (_, counts) in enumerate(later) if counts is not None]
-            each = [counts.read()[row] for row, counts in later if counts is not None]
+            each = [counts()[row] for row, counts in later if counts is not None]
             return steps[due], np.array(each, np.int64).reshape(-1, BUCKETS)
 
         chunk, row = own[-1]
@@ -385,7 +387,7 @@ class Store:
                     chunk.layout,
                     np.ascontiguousarray(chunk.data[:, at].T),
                     None,
-                    chunk.totals_at(at),
+                    measured(chunk.layout.totals, chunk.totals[:, at]),
                     chunk.replicas[at],
                 )
 
@@ -410,8 +412,8 @@ def names_of(layouts: Iterable[Layout], kinds: tuple[str, ...]) -> tuple[str, ..
     return tuple(names)
 
 
-def _row(layout: Layout, key: Key) -> int | None:
-    for row, each in enumerate(zip(layout.kinds, layout.names, strict=True)):
-        if each == key:
-            return row
-    return None
+def _named(
+    name: str, names: tuple[str, ...], data: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Returns the part of `data` that has a name; `blank` if none has."""
+    return data[names.index(name)] if name in names else blank(data.shape[1:])

@@ -196,7 +196,10 @@ class RunWriter:
             # Each file holds all notes, so that it can be read by itself.
             keys = set(self._notes) if file.is_empty else set(self._unwritten)
             notes = [encode_facts(NOTES + k, self._notes[k]) for k in sorted(keys)]
-            parts, tags = [_session_start(step)] if starts else [], set(file.tags)
+            parts, tags = [], set(file.tags)
+            if starts:  # TensorBoard forgets what it knows from this step on
+                start = protos().SessionLog(status=protos().SessionLog.START)
+                parts.append(event(step, session_log=start))
             for at, make in events:
                 values = make(tags)
                 tags |= {value.tag for value in values}
@@ -256,12 +259,6 @@ class RunWriter:
 def _nothing(_: set[str]) -> list[Any]:
     """Makes no values: the event is for the notes that wait."""
     return []
-
-
-def _session_start(step: int) -> bytes:
-    """Returns an event after which TensorBoard forgets what it knows from `step` on."""
-    start = protos().SessionLog(status=protos().SessionLog.START)
-    return event(step, session_log=start)
 
 
 def _check(record: Record) -> None:

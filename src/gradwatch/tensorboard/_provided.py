@@ -49,15 +49,8 @@ class Provided:
                 step = int(datum.step)
                 decoded = steps.setdefault(step, Decoded(step))
                 decoded.take(tag, meta, datum.numpy)
-        ordered = [decoded for _, decoded in sorted(steps.items())]
-        for decoded in ordered:
-            if (record := decoded.record) is not None:
-                self.store.append(record, decoded.counts)
-        for decoded in ordered:
-            for finding in decoded.findings:
-                self.store.add_finding(decoded.step, finding)
-            for key, facts in decoded.notes.items():
-                self.store.note(key, facts)
+        for _, decoded in sorted(steps.items()):
+            self.store.take(decoded, decoded.counts)
         return True
 
     def _ask(self, question: str, tags: Any, **more: Any) -> dict[str, Any]:

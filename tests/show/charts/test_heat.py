@@ -42,7 +42,7 @@ class Held:
     def __init__(self, counts):
         self.counts = counts
 
-    def read(self):
+    def __call__(self):
         return self.counts
 
 

@@ -39,11 +39,6 @@ class Pass:
         return self.tree.model
 
     @property
-    def parts(self) -> dict[str, Any]:
-        """Inputs, labels and weights, as tensors."""
-        return self.captured.parts
-
-    @property
     def activations(self) -> list[Entry]:
         """The inputs and outputs of all layers, in the order of execution."""
         return [e for e in self.captured.entries if e.kind == "activation"]
@@ -73,8 +68,9 @@ class Pass:
         Args:
             weights: The argument that the weights of the examples came from.
         """
-        named = {"x": self.parts["x"], "y": self.parts["y"]}
-        named[weights] = self.parts["arrays"].get("sample_weight")
+        parts = self.captured.parts
+        named = {"x": parts["x"], "y": parts["y"]}
+        named[weights] = parts["arrays"].get("sample_weight")
         for name, structure in named.items():
             for path, tensor in keras.tree.flatten_with_path(structure):
                 yield name + "".join(f"[{part}]" for part in path), tensor

@@ -38,7 +38,9 @@ def _replaying(examined: Pass) -> Iterator[Any]:
 
 def _call(examined: Pass) -> Any:
     """Calls the model as a training step does."""
-    return examined.model(examined.parts["x"], **mode_arguments(examined.model, True))
+    return examined.model(
+        examined.captured.parts["x"], **mode_arguments(examined.model, True)
+    )
 
 
 def watch_layer(examined: Pass, layer: Any, *, until_bad: bool) -> OperationLog:
@@ -84,7 +86,7 @@ def watch_layer(examined: Pass, layer: Any, *, until_bad: bool) -> OperationLog:
 def watch_target(examined: Pass) -> OperationLog:
     """Runs forward, and watches each operation of the loss."""
     log = OperationLog()
-    model, parts = examined.model, examined.parts
+    model, parts = examined.model, examined.captured.parts
     with _quietly(), _replaying(examined):
         outputs = _call(examined)
         x, y = parts["x"], parts["y"]

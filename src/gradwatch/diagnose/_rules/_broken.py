@@ -30,7 +30,6 @@ COUNTS = ("gradients not finite", "weights concerned")
 )
 def nonfinite(step: Snapshot) -> Iterator[Sign]:
     """A gradient is NaN or infinite, or loss scaling skips nearly every step."""
-    bad, count = step.nonfinite > 0, float(step.nonfinite.sum())
     if step.skipped:
         share = skipped_share(step)
         if len(step.history.newest("skipped", SKIPS)) == SKIPS and share > _HALF:
@@ -41,7 +40,8 @@ def nonfinite(step: Snapshot) -> Iterator[Sign]:
                 confidence=0.9,
                 healthy="one in a thousand, after the first dozen",
             )
-    elif count:
+    elif step.is_broken and step.nonfinite.any():
+        bad, count = step.nonfinite > 0, float(step.nonfinite.sum())
         yield Sign(
             Measured("nonfinite_gradients", count, high=0.0),
             {
@@ -96,6 +96,8 @@ def unreached(step: Snapshot) -> Iterator[Sign]:
             confidence=0.99,
         )
     zero, dead = _silent(step)
+    if not zero:
+        return
     # One that had a gradient before has lost it, and is not cut off.
     reached = step.history.reached
     arrived = set() if reached is None else set(parameters.layers_of(reached))
@@ -130,9 +132,9 @@ def _silent(step: Snapshot) -> tuple[list[str], list[str]]:
     A dead layer gives zeros: the layer after it then gets a gradient for its bias but
     none for its kernel, which is multiplied with them. After a cut it gets both.
     """
-    parameters, nothing = step.parameters, step.norm == 0
+    parameters, nothing = step.parameters, step["norm"] == 0
     # Zeros beside a NaN tell nothing: on some processors the slope of ReLU there is 0.
-    if not nothing.any() or (step.nonfinite > 0).any():
+    if not nothing.any() or step.nonfinite.any():
         return [], []
     silent = np.bincount(parameters.layer_numbers, ~nothing) == 0
     zero = [parameters.layer_order[number] for number in np.flatnonzero(silent)]
@@ -147,7 +149,7 @@ def _silent(step: Snapshot) -> tuple[list[str], list[str]]:
 
 def _has_zero_kernels(step: Snapshot) -> bool:
     """Returns whether a kernel is zero itself: no gradient gets through it."""
-    return bool((step.weight_norm[step.parameters.kernels] == 0).any())
+    return bool((step["weight_norm"][step.parameters.kernels] == 0).any())
 
 
 @rule(
@@ -184,7 +186,7 @@ def _like_one_example(step: Snapshot) -> NDArray[np.bool_]:
     shares = step.activations.named(step.activations["zeros"])
     zeros = {name.partition("@")[0]: share for name, share in shares.items()}
     outputs = np.array([zeros.get(layer, np.nan) for layer in step.parameters.layers])
-    return np.asarray(np.abs(outputs - step.zeros) < _SAME, bool)
+    return np.asarray(np.abs(outputs - step["zeros"]) < _SAME, bool)
 
 
 @rule(
@@ -198,7 +200,7 @@ def dead_units(step: Snapshot) -> Iterator[Sign]:
     """Half of the units of a rectifier or more have no gradient, step after step."""
     parameters = step.parameters
     units = parameters.rectified & parameters.biases & ~parameters.in_float16
-    dead = units & (step.zeros >= _HALF) & (step.zeros < _ALL)
+    dead = units & (step["zeros"] >= _HALF) & (step["zeros"] < _ALL)
     if dead.any():
         # With a few examples a step, other units are silent each time.
         recent = step.history.window("zeros", EARLY)
@@ -207,7 +209,7 @@ def dead_units(step: Snapshot) -> Iterator[Sign]:
         dead &= steady | (low >= _MOST)
     for row in np.flatnonzero(dead):
         yield Sign(
-            Measured("dead_units", float(step.zeros[row]), high=_HALF),
+            Measured("dead_units", float(step["zeros"][row]), high=_HALF),
             "share of units without a gradient",
             (parameters.layers[row],),
             key=parameters.layers[row],

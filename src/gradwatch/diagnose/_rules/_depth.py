@@ -10,6 +10,7 @@ import numpy as np
 from .._measured import Measured
 from ._quantities import (
     FEWEST,
+    Named,
     activation_sizes,
     bias_gradients,
     head_sensitivity,
@@ -38,10 +39,15 @@ _PROFILES = (
 """The quantities that change along depth by decades, and their labels."""
 
 
-def _near_input(measured: Measured, label: str, names: list[str]) -> Sign:
-    """Returns the sign of a change along depth, at the third near the input."""
-    first = tuple(names[: max(1, len(names) // 3)])
-    return Sign(measured, f"{label}, input over output end", first)
+def _trends(step: Snapshot) -> list[tuple[int, float, float]]:
+    return [trend(numbers(step)) for _, _, numbers in _PROFILES]
+
+
+def _third(numbers: Named, *, at_output: bool = False) -> tuple[str, ...]:
+    """Returns the names of what is positive, of the third near one end."""
+    names = [name for name, number in numbers.items() if 0 < number < math.inf]
+    count = max(1, len(names) // 3)
+    return tuple(names[-count:] if at_output else names[:count])
 
 
 @rule(
@@ -53,11 +59,12 @@ def _near_input(measured: Measured, label: str, names: list[str]) -> Sign:
 )
 def vanishing(step: Snapshot) -> Iterator[Sign]:
     """Gradients become steadily smaller towards the input, by decades."""
-    for quantity, label, numbers in _PROFILES:
-        names, rise, steadiness = trend(numbers(step))
+    trends = zip(_PROFILES, step.once(_trends), strict=True)
+    for (quantity, label, numbers), (_, rise, steadiness) in trends:
         if rise >= _VANISHED and steadiness >= _STEADY:
             measured = Measured(quantity, 10.0**-rise, low=10.0**-_VANISHED)
-            yield _near_input(measured, label, names)
+            label += ", input over output end"
+            yield Sign(measured, label, _third(numbers(step)))
             return
 
 
@@ -70,20 +77,22 @@ def vanishing(step: Snapshot) -> Iterator[Sign]:
 )
 def exploding(step: Snapshot) -> Iterator[Sign]:
     """Gradients become steadily larger towards the input, by decades."""
-    for quantity, label, numbers in _PROFILES:
-        names, rise, steadiness = trend(numbers(step))
-        long = len(names) >= _TOWERS
+    trends = zip(_PROFILES, step.once(_trends), strict=True)
+    for (quantity, label, numbers), (count, rise, steadiness) in trends:
+        long = count >= _TOWERS
         if long and rise <= -_EXPLODED and steadiness <= -_STEADIER:
             measured = Measured(quantity, 10.0**-rise, high=10.0**_EXPLODED)
-            yield _near_input(measured, label, names)
+            label += ", input over output end"
+            yield Sign(measured, label, _third(numbers(step)))
             return
     # Where activations grow with depth, gradients grow on the way back as they do.
-    names, rise, steadiness = trend(activation_sizes(step))
+    sizes = activation_sizes(step)
+    _, rise, steadiness = trend(sizes)
     if rise >= _GROWN and steadiness >= _STEADY:
         yield Sign(
             Measured("activations_along_depth", 10.0**rise, high=10.0**_GROWN),
             "activations, output over input end",
-            tuple(names[-max(1, len(names) // 3) :]),
+            _third(sizes, at_output=True),
             healthy="less than a factor of 100 between the ends of a network",
         )
 
@@ -101,9 +110,7 @@ def exploding(step: Snapshot) -> Iterator[Sign]:
 )
 def dominating_layer(step: Snapshot) -> Iterator[Sign]:
     """Nearly all of the gradient is that of one layer."""
-    if step.history.loss.learnt:  # the gradient that is left is that of the last layer
-        return
-    layers, norm = step.parameters.layer_numbers, np.nan_to_num(step.norm)
+    layers, norm = step.parameters.layer_numbers, np.nan_to_num(step["norm"])
     if not len(layers) or layers.max() < FEWEST - 2:
         return
     top = norm.max()
@@ -112,7 +119,9 @@ def dominating_layer(step: Snapshot) -> Iterator[Sign]:
     # Divide before squaring: the square of 1e-200 is zero.
     norms = np.sqrt(np.bincount(layers, (norm / top) ** 2))
     *_, second, first = np.argsort(norms)
-    if 0 < _ALONE * norms[second] < norms[first]:
+    # Of a loss that is learnt, the gradient that is left is that of the last layer.
+    alone = 0 < _ALONE * norms[second] < norms[first]
+    if alone and not step.history.loss.learnt:
         yield Sign(
             Measured("largest_layer", float(norms[first] / norms[second]), high=_ALONE),
             "gradient over that of the next layer",

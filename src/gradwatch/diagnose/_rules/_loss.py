@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,28 +20,34 @@ _LITTLE, _FLAT, _CLEAR = 0.3, 0.03, 3.0
 _HALVED = math.log(2.0)
 
 
+@dataclass(frozen=True)
 class LossHistory:
-    """The losses seen so far; when there are many, neighbours are averaged."""
+    """The losses up to a step; when there are many, neighbours are averaged.
 
-    def __init__(self) -> None:
-        self.seen: list[float] = []
-        self.was_nonfinite = False
-        self._whole = True  # until neighbours are averaged
+    Attributes:
+        seen: The finite ones, or means of them.
+        was_nonfinite: True if another one was NaN or infinite.
+        is_whole: True until neighbours are averaged.
+    """
 
-    def add(self, loss: float | None) -> None:
-        """Adds the loss of a step, or the mean since the record before it."""
+    seen: tuple[float, ...] = ()
+    was_nonfinite: bool = False
+    is_whole: bool = True
+
+    def after(self, loss: float | None) -> LossHistory:
+        """Returns these with the loss of a step, or the mean since the record before.
+
+        None where the step has no loss.
+        """
         if loss is None:
-            return
+            return self
         if not math.isfinite(loss):
-            self.was_nonfinite = True
-            return
-        for known in ("learnt", "stays", "idle", "_ends"):
-            vars(self).pop(known, None)
-        self.seen.append(float(loss))
-        if len(self.seen) > _KEPT:
-            self._whole = False
-            pairs = np.array(self.seen[:_KEPT]).reshape(-1, 2)
-            self.seen = [*pairs.mean(axis=1).tolist(), *self.seen[_KEPT:]]
+            return LossHistory(self.seen, True, self.is_whole)
+        if len(self.seen) < _KEPT:
+            seen = (*self.seen, float(loss))
+            return LossHistory(seen, self.was_nonfinite, self.is_whole)
+        means = np.array(self.seen).reshape(-1, 2).mean(axis=1).tolist()
+        return LossHistory((*means, float(loss)), self.was_nonfinite, False)
 
     @property
     def known(self) -> bool:
@@ -96,9 +104,9 @@ class LossHistory:
     def _comparable(self) -> Series:
         """Logarithms; where there are none, losses over their size."""
         losses = np.array(self.seen)
-        usual = float(np.median(np.abs(losses[: self._length()])))
+        usual = median(np.abs(losses[: self._length()]).tolist())
         if self._is_signed():
-            return losses / max(usual, float(losses.std()), 1e-30)
+            return np.asarray(losses / max(usual, float(losses.std()), 1e-30))
         return np.asarray(np.log(np.maximum(losses, max(_NOTHING * usual, 1e-30))))
 
     def _is_flat(self) -> bool:
@@ -126,7 +134,7 @@ class LossHistory:
         signed = self._is_signed()
         by_far = self._falls if signed else self._is_gone(self._length(), _SIGNIFICANT)
         gone = self.drop > _REACHED and by_far
-        return gone or (self._whole and self._fell_at_once())
+        return gone or (self.is_whole and self._fell_at_once())
 
     def _is_signed(self) -> bool:
         return min(self.seen) < 0
@@ -145,10 +153,15 @@ class LossHistory:
         and of those two are often twice as large as the rest.
         """
         length = self._length()
-        least = max(_NOTHING * float(np.median(self.seen[:length])), 1e-30)
-        logs = np.log(np.maximum(self.seen, least))
-        fell = float(logs[:first].mean() - logs[-length:].mean())
-        chance = float(logs[-length:].std()) * math.sqrt(1 / first + 1 / length)
+        least = max(_NOTHING * median(self.seen[:length]), 1e-30)
+        begin, end = (
+            np.log(np.maximum(losses, least))
+            for losses in (self.seen[:first], self.seen[-length:])
+        )
+        mean = end.sum() / length  # the methods `mean` and `std` take twice as long
+        fell = float(begin.sum() / len(begin) - mean)
+        spread = math.sqrt(float(np.square(end - mean).sum()) / length)
+        chance = spread * math.sqrt(1 / first + 1 / length)
         return fell > -math.log(_REACHED) and fell > times * chance
 
     @property
@@ -169,8 +182,10 @@ class LossHistory:
         length = self._length()
         ends = np.array([self.seen[:length], self.seen[-length:]])
         # Medians: of what has heavy tails the mean is that of the last outlier.
-        first, recent = np.median(ends, axis=1).tolist()
-        return first, recent, math.sqrt(float(ends.var(axis=1).sum()) / length)
+        first, recent = map(median, ends.tolist())
+        away = ends - ends.sum(axis=1, keepdims=True) / length
+        variances = np.square(away).sum(axis=1) / length
+        return first, recent, math.sqrt(float(variances.sum()) / length)
 
 
 def _difference(first: Series, last: Series) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...run import Layout
+from ...run import KINDS, Layout
 
 Mask = NDArray[np.bool_]
 
@@ -32,9 +32,7 @@ class ParameterIndex:
         facts: The note "model" of the run; empty if there is none.
 
     Attributes:
-        weights: The rows of the weights in the layout.
-        activations: The rows of the values of activations.
-        activation_gradients: The rows of the gradients of activations.
+        rows: The rows of each kind in the layout.
         heads: The layers that give an output of the model.
         missing: Weights that are watched and trainable, and have no row.
         layer_order: The layers of the weights, each once, along depth.
@@ -62,11 +60,9 @@ class ParameterIndex:
         self.heads: tuple[str, ...] = tuple(facts.get("heads", ()))
         self.softmax_twice = bool(facts.get("softmax_twice"))
         kinds = np.array(layout.kinds)
-        self.weights = np.flatnonzero(kinds == "weight")
-        self.activation_gradients = np.flatnonzero(kinds == "activation")
-        self.activations = np.flatnonzero(kinds == "value")
-        self.names = [layout.names[row] for row in self.weights]
-        self.sizes = np.array([layout.sizes[row] for row in self.weights], float)
+        self.rows = {kind: np.flatnonzero(kinds == kind) for kind in KINDS}
+        self.names = [layout.names[row] for row in self.rows["weight"]]
+        self.sizes = np.array([layout.sizes[r] for r in self.rows["weight"]], float)
         self.layers = [self.layer_of(name) for name in self.names]
         numbers = {layer: at for at, layer in enumerate(dict.fromkeys(self.layers))}
         self.layer_order = tuple(numbers)

@@ -29,23 +29,24 @@ def of_weights(step: Snapshot, values: Numbers, chosen: NDArray[np.bool_]) -> Na
     return dict(zip(names, values[chosen].tolist(), strict=True))
 
 
-def trend(numbers: Named) -> tuple[list[str], float, float]:
+def trend(numbers: Named) -> tuple[int, float, float]:
     """Fits a straight line to the logarithms along depth.
 
     Returns:
-        The names of what is positive; the decades by which the line rises from the
-        input to the output end; and its correlation. NaN where there are too few.
+        How many are positive; the decades by which the line rises from the input to the
+        output end; and its correlation. NaN where there are too few.
     """
-    positive = {name: n for name, n in numbers.items() if 0 < n < math.inf}
-    if len(positive) < FEWEST:
-        return [], math.nan, math.nan
-    logs = np.log10(np.array([*positive.values()]))
+    values = np.array([*numbers.values()])
+    logs = np.log10(values[(values > 0) & (values < math.inf)])
+    if len(logs) < FEWEST:
+        return len(logs), math.nan, math.nan
     depth = np.arange(len(logs)) - (len(logs) - 1) / 2
     away = logs - logs.mean()
-    slope = float(depth @ away / (depth @ depth))
-    spread = math.sqrt(float(away @ away) * float(depth @ depth))
-    correlation = slope * float(depth @ depth) / spread if spread > 0 else 0.0
-    return list(positive), slope * (len(logs) - 1), correlation
+    square = float(depth @ depth)
+    slope = float(depth @ away / square)
+    spread = math.sqrt(float(away @ away) * square)
+    correlation = slope * square / spread if spread > 0 else 0.0
+    return len(logs), slope * (len(logs) - 1), correlation
 
 
 # along depth --------------------------------------------------------------------------
@@ -74,7 +75,7 @@ def input_over_output(numbers: Named) -> float:
 def layer_norms(step: Snapshot) -> Named:
     """The norm of the gradient of each layer; NaN where it is missing altogether."""
     parameters = step.parameters
-    squares = np.bincount(parameters.layer_numbers, np.nan_to_num(step.norm) ** 2)
+    squares = np.bincount(parameters.layer_numbers, np.nan_to_num(step["norm"]) ** 2)
     norms = dict(zip(parameters.layer_order, np.sqrt(squares).tolist(), strict=True))
     missing = map(parameters.layer_of, parameters.missing)
     return in_model_order(step, dict.fromkeys(missing, math.nan) | norms)
@@ -116,13 +117,13 @@ def head_dominance(step: Snapshot) -> Named:
 
 def zero_shares(step: Snapshot) -> Named:
     """The share of exact zeros in the gradient of each weight."""
-    return of_weights(step, step.zeros, np.ones(len(step.norm), bool))
+    return of_weights(step, step["zeros"], np.ones(len(step["norm"]), bool))
 
 
 def dead_units(step: Snapshot) -> Named:
     """The share of units without a gradient, of layers that end in a ReLU."""
     parameters = step.parameters
-    return of_weights(step, step.zeros, parameters.biases & parameters.rectified)
+    return of_weights(step, step["zeros"], parameters.biases & parameters.rectified)
 
 
 def update_ratios(step: Snapshot) -> Named:
@@ -137,7 +138,7 @@ def weight_spreads(step: Snapshot) -> Named:
         name, layer = parameters.names[row], parameters.layers[row]
         shape = parameters.fact(name, "shape")
         if shape is not None and layer not in parameters.heads:
-            rms = step.weight_norm[row] / math.sqrt(max(parameters.sizes[row], 1.0))
+            rms = step["weight_norm"][row] / math.sqrt(max(parameters.sizes[row], 1.0))
             spreads[name] = float(rms * math.sqrt(math.prod(shape[:-1])))
     return spreads
 
@@ -214,7 +215,7 @@ def gradient_left(step: Snapshot) -> float:
     left = step.total("global_norm") / step.history.early_norm
     early, kernels = step.history.early_norms, step.parameters.kernels
     if early is not None and kernels.any():
-        shares = (step.norm / early)[kernels]
+        shares = (step["norm"] / early)[kernels]
         shares = shares[np.isfinite(shares)]
         if len(shares):
             left = min(left, median(shares))

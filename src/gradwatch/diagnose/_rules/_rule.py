@@ -106,7 +106,7 @@ def excluded(rule: Rule, step: Snapshot) -> tuple[str, ...]:
     loss, rates = step.history.loss, step.history.newest("learning_rate", 8)
     clipped = step.history.newest("clipped", updates=True)
     reasons = {
-        "frozen": ("the weights move", np.nan_to_num(step.update_norm).any()),
+        "frozen": ("the weights move", np.nan_to_num(step["update_norm"]).any()),
         "clipped": ("no update was", len(clipped) and not clipped.any()),
         "converged": (
             f"the loss went from {loss.first:.3g} to {loss.recent:.3g}",

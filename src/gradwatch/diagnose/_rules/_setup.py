@@ -66,6 +66,7 @@ def initialisation(step: Snapshot) -> Iterator[Sign]:
     try_first="Set `layer.trainable = True` and compile again, or load the weights "
     "that were meant to be there.",
     patience=1,
+    at_start=True,
 )
 def frozen(step: Snapshot) -> Iterator[Sign]:
     """A layer does not train, and is as its initialiser made it."""
@@ -87,8 +88,8 @@ def frozen(step: Snapshot) -> Iterator[Sign]:
 )
 def not_frozen(step: Snapshot) -> Iterator[Sign]:
     """A layer trains though it is marked as frozen."""
-    moving = step.parameters.marked_frozen & (step.update_norm > 0)
-    if moving.any():
+    marked = step.parameters.marked_frozen
+    if marked.any() and (moving := marked & (step["update_norm"] > 0)).any():
         yield Sign(
             Measured("moving_weights", int(moving.sum()), high=0.0),
             "frozen weights that move",

@@ -1,27 +1,28 @@
 """One recorded step as the rules read it, and what came before it.
 
-The newest records are a window of the column store, the same store that the tab and
-the report read. Beside it stands only what outlives the window: the first steps, the
-loss, and which weights ever had a gradient.
+The newest records are kept as they come. Beside them stands only what outlives them:
+the first steps, the loss, and which weights ever had a gradient.
 """
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from itertools import takewhile
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...run import TOTALS, Chunk, Layout, Record, Run, Store
-from ...summarise import COLUMNS, is_blank
+from ...run import Layout, Record, Run
+from ...summarise import COLUMNS
 from ._loss import LossHistory
 from ._parameters import ParameterIndex
 
 Numbers = NDArray[np.float64]
+Value = TypeVar("Value")
 
 WINDOW = 32
 """Number of recorded steps that are kept one by one."""
@@ -29,7 +30,7 @@ EARLY = 5
 """Number of first steps that tell how large the gradient was at the beginning."""
 
 _AT = {name: index for index, name in enumerate(COLUMNS)}
-_NONFINITE = [_AT[kind] for kind in ("nan", "posinf", "neginf")]
+_NONFINITE = slice(_AT["nan"], _AT["neginf"] + 1)
 
 
 def median(numbers: Numbers) -> float:
@@ -46,10 +47,15 @@ def median(numbers: Numbers) -> float:
 class History:
     """The steps so far, as far as a rule asks for them.
 
+    What it holds is replaced and never changed, so that a copy of it stays as it was at
+    its step, and the rules can be asked about that step later.
+
     Args:
         facts: The note "model" of the run; with less of it, fewer symptoms are seen.
 
     Attributes:
+        records: The newest ones, without histograms.
+        parameters: The rows of the newest record by role.
         count: Number of recorded steps so far.
         first_step: The first of them.
         loss: The losses so far.
@@ -61,6 +67,8 @@ class History:
     """
 
     def __init__(self, facts: Mapping[str, Any] | None = None) -> None:
+        self.records: tuple[Record, ...] = ()
+        self.parameters = ParameterIndex(Layout((), (), ()), {})
         self.count = 0
         self.first_step = 0
         self.loss = LossHistory()
@@ -69,37 +77,35 @@ class History:
         self.early_norms: Numbers | None = None
         self.first_weight_norm = math.nan
         self._facts = facts or {}
-        self._parameters = ParameterIndex(Layout((), (), ()), {})
-        self._store = Store(window=WINDOW)
-        self._early: list[tuple[float, Numbers]] = []  # norms of all, and of each
+        self._early: tuple[tuple[float, Numbers], ...] = ()  # norms of all, and of each
 
-    def append(self, record: Record) -> None:
-        """Appends a record to the store."""
-        if not self.count or self._parameters.layout != record.layout:
+    def append(self, record: Record) -> Snapshot:
+        """Appends a record, and returns its step as the rules read it."""
+        if not self.count or self.parameters.layout != record.layout:
             # Other rows come: what is remembered of each row is of another weight.
-            self._parameters = ParameterIndex(record.layout, self._facts)
+            self.parameters = ParameterIndex(record.layout, self._facts)
             self.reached = self.early_norms = None
-        self._store.append(record)
+        # A copy, so that the arrays of all records that were made at once can go.
+        own = record.rows.copy()
+        kept = Record(record.step, record.layout, own, None, record.totals)
+        self.records = (*self.records[1 - WINDOW :], kept)
         self.first_step = self.first_step if self.count else record.step
         self.count += 1
-        norms = record.rows[self._parameters.weights, _AT["norm"]]
-        there = norms != 0
-        self.reached = there if self.reached is None else self.reached | there
-        self.loss.add(record.totals.get("loss"))
+        self.loss = self.loss.after(record.totals.get("loss"))
         if math.isnan(self.first_weight_norm):
             self.first_weight_norm = record.totals.get("weight_norm", math.nan)
+        norms = record.rows[self.parameters.rows["weight"], _AT["norm"]]
+        there = norms != 0
+        self.reached = there if self.reached is None else self.reached | there
         norm = record.totals.get("global_norm", math.nan)
         if len(self._early) < EARLY and math.isfinite(norm):
-            self._early.append((norm, np.where(is_blank(norms), math.nan, norms)))
+            self._early = (*self._early, (norm, norms))
             if len(self._early) == EARLY:
                 totals, rows = zip(*self._early, strict=True)
                 self.early_norm = max(totals) or math.nan
                 if len(set(map(len, rows))) == 1:
                     self.early_norms = np.max(rows, axis=0)
-
-    def snapshot(self) -> Snapshot:
-        """Returns the newest step as the rules read it."""
-        return Snapshot(self._store.chunks[-1], self._parameters, self)
+        return Snapshot(copy.copy(self))
 
     def newest(
         self, name: str, count: int = WINDOW, *, updates: bool = False
@@ -111,47 +117,52 @@ class History:
             count: Number of the newest recorded steps to look at.
             updates: Only those that updated the weights.
         """
-        values, measured = self._totals(name)
+        each = [record.totals for record in self.records[-count:]]
         if updates:
-            update, known = self._totals("update")
-            measured = measured & ((update != 0) | ~known)
-        return values[-count:][measured[-count:]]
+            each = [totals for totals in each if totals.get("update", 1.0) != 0]
+        return np.array([totals[name] for totals in each if name in totals], float)
 
     def window(self, name: str, count: int = WINDOW) -> Numbers:
         """Returns a column of the weights, `[steps, weights]`, with these rows."""
-        chunks, rows = self._store.chunks, self._parameters.weights
-        layout = self._parameters.layout
-        same = takewhile(lambda chunk: chunk.layout == layout, reversed(chunks))
-        parts = [chunk.column(name)[:, rows] for chunk in same]
-        column = np.concatenate(parts[::-1])[-count:]
-        return np.where(is_blank(column), math.nan, column)
-
-    def _totals(self, name: str) -> tuple[Numbers, NDArray[np.bool_]]:
-        row, chunks = TOTALS.index(name), self._store.chunks
-        values = [chunk.totals[row, : chunk.count] for chunk in chunks]
-        joined = values[0] if len(values) == 1 else np.concatenate(values)
-        return joined, ~is_blank(joined)
+        rows, layout = self.parameters.rows["weight"], self.parameters.layout
+        newest = reversed(self.records[-count:])
+        same = takewhile(lambda record: record.layout == layout, newest)
+        return np.array([record.rows[rows, _AT[name]] for record in same][::-1])
 
 
-@dataclass(frozen=True)
 class SnapshotColumns:
-    """The columns of some rows at one step, NaN where nothing was measured."""
+    """The columns of some rows at one step, NaN where nothing was measured.
 
-    names: tuple[str, ...]
-    data: Numbers
+    A column is read when it is asked for: few rules need many of them.
+
+    Args:
+        record: The record of the step.
+        rows: The indices of the rows.
+    """
+
+    def __init__(self, record: Record, rows: NDArray[np.int64]) -> None:
+        self._record, self._rows = record, rows
+        self._read: dict[str, Numbers] = {}
 
     def __getitem__(self, column: str) -> Numbers:
-        values: Numbers = self.data[_AT[column]]
-        return values
+        if column not in self._read:
+            self._read[column] = self._record.rows[self._rows, _AT[column]]
+        return self._read[column]
 
     def named(self, values: Numbers) -> dict[str, float]:
         """Returns a number of each row by name."""
         return dict(zip(self.names, values.tolist(), strict=True))
 
     @property
+    def names(self) -> list[str]:
+        """The names of the rows."""
+        return [self._record.layout.names[row] for row in self._rows]
+
+    @cached_property
     def nonfinite(self) -> Numbers:
-        """The number of elements that are not finite."""
-        return np.asarray(np.nan_to_num(self.data[_NONFINITE]).sum(axis=0))
+        """The number of elements of each that are not finite."""
+        counts = self._record.rows[self._rows, _NONFINITE]
+        return np.asarray(np.fmax(counts, 0.0).sum(axis=1))
 
     @property
     def size(self) -> Numbers:
@@ -159,66 +170,68 @@ class SnapshotColumns:
         return np.asarray(np.hypot(self["mean"], self["std"]))
 
 
-class Snapshot:
-    """One recorded step: columns of the weights, NaN where nothing was measured.
+class Snapshot(SnapshotColumns):
+    """One recorded step: the columns of the weights, and what is made of them.
 
     Args:
-        chunk: The part of the store whose newest step this is.
-        parameters: The rows by role.
-        history: The steps so far.
+        history: The steps so far; this is the newest.
 
     Attributes:
         step: The number of the step.
+        totals: The numbers of the step as a whole, those that were measured.
+        parameters: The rows by role.
+        history: The steps so far.
         age: Number of steps since the first recorded one.
         updates: True if this step changed the weights.
         skipped: True if loss scaling skipped it.
-        activations: The values of the activations.
-        activation_gradients: The gradients of the activations.
-        norm: The norm of each gradient.
-        zeros: The share of exact zeros in each gradient.
-        weight_norm: The norm of each weight before the update.
-        update_norm: The norm of each update.
-        nonfinite: The number of elements of each gradient that are not finite.
-        rms: The root mean square of each gradient: its size, however many elements.
-        sensitivity: Gradient times weight: how the loss answers to a change in per
-            cent. It is the same in all layers of a healthy network of rectifiers,
-            however wide.
-        update_ratio: Update over weight; NaN for weights that are zero.
+        is_broken: True if some element, of a gradient or activation, is not finite.
+        activations: The columns of the values of activations.
+        activation_gradients: Those of the gradients of activations.
     """
 
-    def __init__(
-        self, chunk: Chunk, parameters: ParameterIndex, history: History
-    ) -> None:
-        newest = chunk.count - 1
-        self.step = int(chunk.steps[newest])
-        self.totals = chunk.totals_at(newest)
-        self.parameters = parameters
+    def __init__(self, history: History) -> None:
+        record, rows = history.records[-1], history.parameters.rows
+        super().__init__(record, rows["weight"])
+        self.activations = SnapshotColumns(record, rows["value"])
+        self.activation_gradients = SnapshotColumns(record, rows["activation"])
+        self.step = record.step
+        self.totals = record.totals
+        self.parameters = history.parameters
         self.history = history
         self.age = self.step - history.first_step
         self.updates = bool(self.totals.get("update", 1.0))
         self.skipped = bool(self.totals.get("skipped", 0.0))
-        data = chunk.data[:, newest]
-        data = np.where(is_blank(data), math.nan, data)
+        self.is_broken = bool((record.rows[:, _NONFINITE] > 0).any())
+        self._known: dict[Callable[[Snapshot], Any], Any] = {}
 
-        def columns(rows: NDArray[np.int64]) -> SnapshotColumns:
-            names = tuple(parameters.layout.names[row] for row in rows)
-            return SnapshotColumns(names, data[:, rows])
+    def once(self, compute: Callable[[Snapshot], Value]) -> Value:
+        """Returns what a function makes of this step; it is called once."""
+        if compute not in self._known:
+            self._known[compute] = compute(self)
+        value: Value = self._known[compute]
+        return value
 
-        weights = columns(parameters.weights)
-        self.activations = columns(parameters.activations)
-        self.activation_gradients = columns(parameters.activation_gradients)
-        self.norm, self.zeros = weights["norm"], weights["zeros"]
-        self.weight_norm = weights["weight_norm"]
-        self.update_norm = weights["update_norm"]
-        self.nonfinite = weights.nonfinite
-        with np.errstate(all="ignore"):
-            roots = np.sqrt(np.maximum(parameters.sizes, 1.0))
-            self.rms: Numbers = self.norm / roots
-            positive = self.weight_norm > 0
-            product = self.norm * self.weight_norm
-            self.sensitivity = np.where(positive, product, self.norm)
-            ratio = self.update_norm / self.weight_norm
-            self.update_ratio = np.where(positive, ratio, math.nan)
+    @cached_property
+    def rms(self) -> Numbers:
+        """The root mean square of each gradient: its size, however many elements."""
+        return np.asarray(
+            self["norm"] / np.sqrt(np.maximum(self.parameters.sizes, 1.0))
+        )
+
+    @cached_property
+    def sensitivity(self) -> Numbers:
+        """Gradient times weight: how the loss answers to a change in per cent.
+
+        It is the same in all layers of a healthy network of rectifiers, however wide.
+        """
+        weight = np.where(self["weight_norm"] > 0, self["weight_norm"], 1.0)
+        return np.asarray(self["norm"] * weight)
+
+    @cached_property
+    def update_ratio(self) -> Numbers:
+        """Update over weight; NaN for weights that are zero."""
+        weight = np.where(self["weight_norm"] > 0, self["weight_norm"], math.nan)
+        return np.asarray(self["update_norm"] / weight)
 
     def total(self, name: str) -> float:
         """Returns a number of the step as a whole; NaN where it is not known."""
@@ -229,5 +242,4 @@ def snapshots(run: Run) -> Iterator[Snapshot]:
     """Yields the recorded steps as the rules read them."""
     history = History(run.notes.get("model"))
     for record in run.records():
-        history.append(record)
-        yield history.snapshot()
+        yield history.append(record)

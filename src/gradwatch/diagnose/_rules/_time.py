@@ -62,7 +62,10 @@ def growing(step: Snapshot) -> Iterator[Sign]:
     """Gradients grow from step to step, or in bursts."""
     history = step.history
     grown = quantities.gradient_growth(step)
-    if math.isnan(grown) or history.loss.learnt:
+    norms, usual = quantities.recent_norms(step)
+    bursts = int((norms > _SPIKE * usual).sum()) if usual > 0 else 0
+    in_bursts = len(norms) >= 3 * _SPIKES and bursts >= _SPIKES
+    if math.isnan(grown) or not (in_bursts or grown > _GROWN) or history.loss.learnt:
         return
     limit = _GROWN if history.loss.rises else _GROWN_ALONE
     if grown > limit:
@@ -71,9 +74,7 @@ def growing(step: Snapshot) -> Iterator[Sign]:
             "gradient over that of the beginning",
             key="grows",
         )
-    norms, usual = quantities.recent_norms(step)
-    bursts = int((norms > _SPIKE * usual).sum()) if usual > 0 else 0
-    if len(norms) >= 3 * _SPIKES and bursts >= _SPIKES:
+    if in_bursts:
         largest = float(norms.max()) / usual
         yield Sign(
             Measured("gradient_bursts", largest, high=_SPIKE),
@@ -95,9 +96,9 @@ def growing(step: Snapshot) -> Iterator[Sign]:
 )
 def vanishing_time(step: Snapshot) -> Iterator[Sign]:
     """A few time steps of a sequence hold the gradient alone."""
-    if step.history.loss.learnt:  # it has found what it needs of the past
-        return
     growth, shares = quantities.sequence_growth(step), quantities.sequence_shares(step)
+    if not shares or step.history.loss.learnt:  # it has found what it needs of the past
+        return
     # Where gradients grow on their way back, a few hold them as well.
     shares = {name: n for name, n in shares.items() if not growth[name] > _THROUGH}
     label = "share of elements that hold the gradient"
@@ -160,6 +161,7 @@ def noise(step: Snapshot) -> Iterator[Sign]:
     excludes=("frozen", "clipped"),
     explained_by=tuple(SYMPTOMS),
     patience=1,
+    at_start=True,
 )
 def softmax_twice(step: Snapshot) -> Iterator[Sign]:
     """The model ends in a softmax, and the loss applies another one."""

@@ -37,11 +37,10 @@ _LOST, _TINY = 0.2, 1e-5
 def small_updates(step: Snapshot) -> Iterator[Sign]:
     """Updates are tiny beside the weights, and the loss stays."""
     loss = step.history.loss
-    if step.age < _FEW_STEPS or not loss.stays:
-        return
     ratio = usual_update_ratio(step)
-    if not 0 < ratio < max(_SMALL_ALIKE, _SMALL_APART, _SMALL):
-        return  # whatever the limit is
+    small = 0 < ratio < max(_SMALL_ALIKE, _SMALL_APART, _SMALL)  # whatever the limit is
+    if step.age < _FEW_STEPS or not small or not loss.stays:
+        return
     rates = step.history.newest("learning_rate", 8)
     rising = len(rates) > 1 and rates[-1] > rates[0]
     # A loss that gets worse moves; but not by weights that hardly did.
@@ -78,9 +77,10 @@ def _too_small(step: Snapshot) -> float:
 )
 def large_updates(step: Snapshot) -> Iterator[Sign]:
     """Updates are large beside the weights, or the weights have blown up."""
-    if step.history.loss.learnt:
-        return
     ratio, grown = usual_update_ratio(step), weight_growth(step)
+    # The loss comes last: to ask whether it is learnt takes longer than the rest.
+    if not (_LARGE < ratio < math.inf or grown > _BLOWN) or step.history.loss.learnt:
+        return
     if _LARGE < ratio < math.inf:
         measured = Measured("update_ratio", ratio, high=_LARGE)
         yield Sign(measured, "update over weight")
@@ -128,13 +128,13 @@ def lost_in_half(step: Snapshot) -> NDArray[np.bool_]:
     are about to vanish as well.
     """
     kernels = step.parameters.kernels
-    many_zeros = step.zeros >= _LOST
+    many_zeros = step["zeros"] >= _LOST
     tiny = step.parameters.in_float16 & kernels & many_zeros & (step.rms < _TINY)
-    arriving = tiny & (step.norm > 0)
+    arriving = tiny & (step["norm"] > 0)
     if arriving.any():
         return tiny
     # All that is left may be the last layer, whose gradients are not zero yet.
-    small = kernels & (step.norm > 0) & (step.rms < _TINY)
+    small = kernels & (step["norm"] > 0) & (step.rms < _TINY)
     return tiny if small.any() else arriving
 
 
@@ -150,7 +150,7 @@ def underflow(step: Snapshot) -> Iterator[Sign]:
     parameters = step.parameters
     lost = lost_in_half(step)
     if step.totals.get("loss_scale", 1.0) == 1.0 and lost.any():
-        share = float(np.median(step.zeros[lost]))
+        share = float(np.median(step["zeros"][lost]))
         yield Sign(
             Measured("lost_gradients", share, high=_LOST),
             {
@@ -162,7 +162,7 @@ def underflow(step: Snapshot) -> Iterator[Sign]:
             confidence=0.9,
         )
     narrow = parameters.stored_in_half & parameters.kernels
-    still = narrow & (step.update_norm == 0) & (step.norm > 0)
+    still = narrow & (step["update_norm"] == 0) & (step["norm"] > 0)
     trains = step.updates and step.totals.get("learning_rate", 1.0) > 0
     if trains and still.any():
         yield Sign(

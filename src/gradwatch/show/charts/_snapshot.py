@@ -85,5 +85,5 @@ def histograms(
         chosen = np.linspace(0, len(every) - 1, count).round().astype(int)
         every = [every[index] for index in chosen]
     steps = np.array([step for step, _, _ in every], np.int64)
-    read = [counts.read()[row] for _, counts, row in every]
+    read = [counts()[row] for _, counts, row in every]
     return steps, np.array(read, np.int64).reshape(-1, BUCKETS)

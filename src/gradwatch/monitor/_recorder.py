@@ -93,14 +93,13 @@ class StepRecorder:
         self.newest = {"grad_norm": math.nan, "update_ratio": math.nan}
         self.failure: str | None = None
         self.held: Finding | None = None
-        self._schedule = as_schedule(every, self.cost)
-        self._histograms: Schedule = lambda *_: bool(histograms)
+        with_histograms: Schedule = lambda *_: bool(histograms)  # noqa: E731
         if not isinstance(histograms, bool):
-            self._histograms = as_schedule(histograms, self.cost, "histograms")
+            with_histograms = as_schedule(histograms, self.cost, "histograms")
+        self._schedules = as_schedule(every, self.cost), with_histograms
         # Epochs are rare by themselves: TensorBoard's own tabs show each.
         self._curves_every = 0.0 if "epoch" in (every, histograms) else 1.0
         self._sinks = Sinks(sinks)
-        self._has_sinks = len(self._sinks) > 0
         self._latest: Record | None = None
         self._training: Training | None = None
 
@@ -203,9 +202,10 @@ class StepRecorder:
 
     def detail(self, step: int, batch: int, batches: int | None) -> int:
         """Returns how much of a step is recorded; asked once for each, in order."""
-        if not self._schedule(step, batch, batches):
+        due, with_histograms = self._schedules
+        if not due(step, batch, batches):
             return 0
-        return HISTOGRAMS if self._histograms(step, batch, batches) else SCALARS
+        return HISTOGRAMS if with_histograms(step, batch, batches) else SCALARS
 
     def record(
         self, step: int, sent: Any, histograms: bool, loss: tuple[Any, int] = (None, 0)
@@ -223,7 +223,7 @@ class StepRecorder:
             self.newest |= headline(labels, sent)
         item = Sent(step, sent, labels, histograms, *loss)
         training.worker.put(step, training.keeper.record, item)
-        if self._has_sinks:
+        if self._sinks:
             training.worker.drain()
             self._collect(training)
             if self._latest is not None and self._latest.step == step:

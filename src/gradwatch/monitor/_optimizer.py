@@ -267,21 +267,26 @@ class OptimizerTap:
         sweep, kernels, detail = sweep_of(stream), stream.kernels, stream.wanted
         norms = applied(self.optimizer, call, scale, indices, kernels)
 
-        def measured() -> tuple[Parts, Any]:
+        def measured() -> Parts:
             grads = [call.readable(index, kernels) for index in indices]
             parts = sweep.measure(grads, detail, scale)
             if norms is not None and not sweep.gated:
                 parts |= norms(sweep, detail)
-            return parts, sweep.sample([call.values[i] for i in indices], detail)
+            return parts
+
+        def sampled() -> Any:
+            return sweep.sample([call.values[index] for index in indices], detail)
 
         if not sweep.gated:
-            parts, sample = stream.branch(due, measured)
-            return parts, sample
-        parts, sample = measured()
+            # The sample in a branch of its own: it waits for no gradient, and what it
+            # has read need not be copied when the update writes to it.
+            sample = stream.branch(due, sampled)
+            return stream.branch(due, measured), sample
+        parts = measured()
         if norms is not None:
             # Clipping and accumulation are computed again: only in due steps.
             parts |= stream.branch(due, partial(norms, sweep, detail))
-        return parts, sample
+        return parts, sampled()
 
     def _send(self, call: Call, before: Before, result: Any) -> None:
         """Sends the numbers of a call that has returned this."""

@@ -123,7 +123,7 @@ def test_another_interface_version_is_refused(installed, monkeypatch):
     """A stale build beside newer Python code."""
     monkeypatch.setattr(_library, "VERSION", 99)
     assert library() is None
-    assert "has interface version 1 instead of 99" in why_not()
+    assert "has interface version 2 instead of 99" in why_not()
 
 
 def test_a_platform_without_a_build_is_named(installed, monkeypatch):

@@ -38,7 +38,7 @@ def sweep(way, stream):
 def rows(way, stream, arrays, dtype="float32"):
     """Columns by name for each of the arrays."""
     tensors = [ops.cast(ops.convert_to_tensor(a), dtype) for a in arrays]
-    parts = sweep(way, stream).measure(tensors, 1)
+    parts = sweep(way, stream).measure(tensors, 1)[0]
     for row in finished(stream.arrays({"rows": parts["rows"]}))["rows"]:
         yield dict(zip(MEASURED, row, strict=True))
 

@@ -178,8 +178,11 @@ class Sweep(Protocol):
 
     def measure(
         self, tensors: Sequence[Tensor], detail: Any, scale: Tensor | None = None
-    ) -> Parts:
-        """Returns the `rows` and the `counts` of histograms.
+    ) -> tuple[Parts, Sequence[Tensor]]:
+        """Returns the `rows` and the `counts` of histograms, and equal tensors.
+
+        A step that goes on with the tensors it is given back measures a tensor before
+        it is used: it is in the cache then, and its memory can be used again after it.
 
         Args:
             tensors: Dense, of any float type.

@@ -29,7 +29,6 @@ _CALLBACK_HOOKS = (
     *("on_test_begin", "on_test_end", "on_test_batch_begin", "on_test_batch_end"),
     "on_train_end",
 )
-_AT_BATCH = "on_train_batch_end"
 _AT_EPOCH = ("on_epoch_end", "on_train_end")
 
 
@@ -45,9 +44,9 @@ class FitHooks:
     is trained again.
 
     And the headline is added to the logs that the list hands to its callbacks, so that
-    all of them see it, whatever their order. `fit` itself keeps the logs without it:
-    Keras asks the metrics again at the end of an epoch only if the logs hold nothing
-    else.
+    all of them see it, whatever their order: at the end of a batch by a callback that
+    is the first of them (`Headline`). `fit` itself keeps the logs without it: Keras
+    asks the metrics again at the end of an epoch only if the logs hold nothing else.
 
     Args:
         fail: Called when the `fit` has failed.
@@ -61,6 +60,7 @@ class FitHooks:
         # Only the objects of `fit` hold the shadows, and both go together: if this
         # held them, the list of callbacks would never be collected.
         self._shadows: Callable[[], Shadows | None] = lambda: None
+        self._headline = Headline(recorder)
 
     @property
     def in_callback(self) -> bool:
@@ -79,7 +79,7 @@ class FitHooks:
         heard = hears_batches(callbacks)
         calls = dict.fromkeys(_AT_EPOCH, self._call_at_epoch)
         if heard:
-            calls[_AT_BATCH] = self._call_at_batch
+            self._headline.join(callbacks.callbacks)
         shadows = Shadows(everywhere=True)
         attached = self._shadows = weakref.ref(shadows)
 
@@ -100,6 +100,7 @@ class FitHooks:
     def detach(self) -> None:
         """Takes the shadows away."""
         shadows, self._shadows = self._shadows(), lambda: None
+        self._headline.leave()
         if shadows is not None:
             shadows.close()
 
@@ -113,12 +114,6 @@ class FitHooks:
             raise
         finally:
             self._depth -= 1
-
-    def _call_at_batch(self, own: Callable[..., Any], *args: Any, **kw: Any) -> Any:
-        """Runs the hook at the end of a batch, whose last argument is the logs."""
-        if args and not kw:
-            args = (*args[:-1], _joined(args[-1], self._recorder.newest))
-        return self._call(own, *args, **kw)
 
     def _call_at_epoch(self, own: Callable[..., Any], *args: Any, **kw: Any) -> Any:
         """Runs a hook at the end of an epoch, or of the training."""
@@ -145,6 +140,39 @@ class FitHooks:
         except BaseException:
             self.fail()
             raise
+
+
+class Headline(keras.callbacks.Callback):
+    """Adds the headline to the logs of a batch; the first callback of a list.
+
+    All callbacks of a list get the same logs, which Keras makes for each batch.
+
+    Args:
+        recorder: Knows the numbers.
+    """
+
+    def __init__(self, recorder: StepRecorder) -> None:
+        super().__init__()
+        self._recorder = recorder
+        self._list: list[Any] = []
+
+    def join(self, callbacks: list[Any]) -> None:
+        """Becomes the first of some callbacks."""
+        callbacks.insert(0, self)
+        self._list = callbacks
+
+    def leave(self) -> None:
+        """Goes away; Keras may be calling the callbacks of the list meanwhile."""
+        callbacks, self._list = self._list, []
+        if self in callbacks:
+            callbacks.remove(self)
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Adds the numbers, which never replace those of the user."""
+        del batch
+        if logs is not None:
+            for name, number in self._recorder.newest.items():
+                logs.setdefault(name, number)
 
 
 def _joined(logs: Any, ours: Mapping[str, float]) -> Any:

@@ -269,8 +269,10 @@ class OptimizerTap:
 
         def measured() -> Parts:
             grads = [call.readable(index, kernels) for index in indices]
-            parts = sweep.measure(grads, detail, scale)
-            if norms is not None and not sweep.gated:
+            parts, passed = sweep.measure(grads, detail, scale)
+            if sweep.gated:
+                call.go_on_with(passed, grads, indices)
+            elif norms is not None:
                 parts |= norms(sweep, detail)
             return parts
 

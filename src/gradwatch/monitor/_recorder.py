@@ -26,7 +26,7 @@ from ._model_facts import model_facts
 from ._optimizer import HISTOGRAMS, SCALARS
 from ._schedule import Cost, Every, Schedule, as_schedule
 from ._trainable import warn_of_nothing
-from ._watching import Watching
+from ._watching import Labels, Watching
 from ._worker import Judgement, Result, RunKeeper, Worker
 
 OnFinding = str | Callable[[Finding], Any] | None
@@ -72,7 +72,6 @@ class StepRecorder:
         guard: A context in which a failure ends watching, not the training.
         results: What the worker has to say, which the trainer has not read yet.
         handler: Keeps the findings, and reacts to them.
-        newest: The newest numbers of the whole model that are known at once.
     """
 
     def __init__(
@@ -90,7 +89,8 @@ class StepRecorder:
         self.guard = Caught(self.failed)
         self.results: deque[Result] = deque()
         self.handler = FindingHandler(on_finding)
-        self.newest = {"grad_norm": math.nan, "update_ratio": math.nan}
+        self._newest = {"grad_norm": math.nan, "update_ratio": math.nan}
+        self._unread: tuple[Labels, Any] | None = None  # of the newest record
         self.failure: str | None = None
         self.held: Finding | None = None
         with_histograms: Schedule = lambda *_: bool(histograms)  # noqa: E731
@@ -110,6 +110,18 @@ class StepRecorder:
         return self._latest
 
     @property
+    def newest(self) -> dict[str, float]:
+        """The newest numbers of the whole model that are known at once.
+
+        Computed when they are asked for: on JAX the step may not be over before.
+        """
+        unread, self._unread = self._unread, None
+        if unread is not None:
+            with self.guard:
+                self._newest |= headline(*unread)
+        return self._newest
+
+    @property
     def headline(self) -> dict[str, float]:
         """The newest numbers of the whole model, for the logs of Keras.
 
@@ -120,9 +132,9 @@ class StepRecorder:
             totals = self.latest.totals
             norms = totals.get("global_norm"), totals.get("weight_norm")
             if norms[0] is not None:
-                self.newest["grad_norm"] = norms[0]
+                self._newest["grad_norm"] = norms[0]
             if norms[1]:
-                self.newest["update_ratio"] = totals["update_norm"] / norms[1]
+                self._newest["update_ratio"] = totals["update_norm"] / norms[1]
         return self.newest
 
     @property
@@ -220,7 +232,7 @@ class StepRecorder:
             return
         labels = training.watching.labels
         if self.is_heard:
-            self.newest |= headline(labels, sent)
+            self._unread = labels, sent
         item = Sent(step, sent, labels, histograms, *loss)
         training.worker.put(step, training.keeper.record, item)
         if self._sinks:

@@ -268,11 +268,11 @@ class Watching:
             detail = (min if is_number else ops.minimum)(wanted, SCALARS)
 
             def numbers() -> Parts:
-                parts = {"values": sweep.measure([*values.values()], detail)["rows"]}
+                parts = {"values": sweep.measure([*values.values()], detail)[0]["rows"]}
                 if reached:
                     chosen = [gradients[leaf] for leaf in reached]
                     scale = self.taps[0].scale if self.taps else None
-                    rows = sweep.measure(chosen, detail, scale)["rows"]
+                    rows = sweep.measure(chosen, detail, scale)[0]["rows"]
                     parts["gradients"] = rows
                 return parts
 

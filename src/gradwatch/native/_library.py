@@ -19,7 +19,7 @@ from .._errors import GradwatchError
 TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 3}
 """Numbers of the element types in C. Other types cannot be measured natively."""
 
-VERSION = 1
+VERSION = 2
 """Interface version that the library must have (`GW_VERSION` in sweep.h)."""
 
 DIRECTORY = Path(__file__).parent / "lib"
@@ -39,6 +39,9 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "gw_sample": (None, [_INT, *[_ADDRESS] * 4]),
     "gw_moves": (None, [_INT, *[_ADDRESS] * 5]),
     "gw_norms": (None, [_INT, *[_ADDRESS] * 4]),
+    "gw_box_open": (_INT, [_ADDRESS, _INT, _INT]),
+    "gw_box_close": (None, [_INT]),
+    "gw_tensorflow_register": (_FLAG, [_ADDRESS, _INT]),
 }
 
 

@@ -20,7 +20,7 @@
 #define GW_NOINLINE __attribute__((noinline))
 
 /* Number of the interface: the loader refuses a library that gives another one. */
-enum { GW_VERSION = 1 };
+enum { GW_VERSION = 2 };
 
 /* Element types; `TYPES` in _library.py holds the same numbers. */
 enum { GW_FLOAT32, GW_FLOAT64, GW_FLOAT16, GW_BFLOAT16 };

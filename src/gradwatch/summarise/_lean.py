@@ -68,8 +68,8 @@ class Lean:
 
     def measure(
         self, tensors: Sequence[Tensor], detail: Any, scale: Tensor | None = None
-    ) -> dict[str, Tensor]:
-        """Returns the `rows` of the tensors and the `counts` of their histograms.
+    ) -> tuple[dict[str, Tensor], Sequence[Tensor]]:
+        """Returns the `rows` and the `counts` of histograms, and the tensors.
 
         Args:
             tensors: Dense, of any float type.
@@ -89,8 +89,9 @@ class Lean:
 
         counted = detail >= 2
         if isinstance(counted, bool):
-            return {"rows": rows, "counts": counts() if counted else none()}
-        return {"rows": rows, "counts": ops.cond(counted, counts, none)}
+            parts = {"rows": rows, "counts": counts() if counted else none()}
+            return parts, tensors
+        return {"rows": rows, "counts": ops.cond(counted, counts, none)}, tensors
 
     def sample(self, tensors: Sequence[Tensor], detail: Any) -> list[Tensor]:
         """Returns copies of some blocks of weights that are about to change."""

@@ -64,12 +64,12 @@ class JaxSweep:
 
     def measure(
         self, tensors: Sequence[Tensor], detail: Any, scale: Tensor | None = None
-    ) -> Parts:
-        """Returns rows and counts."""
+    ) -> tuple[Parts, Sequence[Tensor]]:
+        """Returns rows and counts, and the tensors."""
         count = len(tensors)
         results = (_bits(count, 2 * COLUMNS), _bits(count, BUCKETS))
         rows, counts = _call("GwMeasure", results, detail, tensors, scale=scale)
-        return {"rows": rows, "counts": counts}
+        return {"rows": rows, "counts": counts}, tensors
 
     def sample(self, tensors: Sequence[Tensor], detail: Any) -> Tensor:
         """Returns copies of blocks of the tensors, as bytes."""

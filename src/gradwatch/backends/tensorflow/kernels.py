@@ -60,6 +60,8 @@ class TFKernels(BaseKernels):
 
     def dense(self, gradient: Tensor, shape: tuple[int, ...]) -> Tensor:
         """Adds up repeated rows of a sparse gradient, whose shape is often unknown."""
+        if isinstance(gradient, tf.Tensor) and gradient.shape == shape:
+            return gradient
         return tf.ensure_shape(tf.convert_to_tensor(gradient), shape)
 
 
@@ -99,35 +101,25 @@ def _in_tiles(tensor: Tensor) -> Tensor:
 
 
 class TFSweep:
-    """Measures tensors with XLA custom calls; see `Sweep`.
+    """Measures tensors in a step that XLA compiles, by custom calls; see `Sweep`."""
 
-    In a step that XLA compiles they are part of it, and get a table of tensors whose
-    length is 0 where nothing is recorded. In other steps they are in a small function
-    that XLA compiles by itself: it runs without Python and without its lock.
-
-    Args:
-        xla: Whether XLA compiles the step.
-    """
-
-    def __init__(self, xla: bool) -> None:
-        self.gated = xla
-        self._compiled: dict[tuple[Any, ...], Any] = {}
+    gated = True
 
     @classmethod
-    def or_none(cls, xla: bool) -> TFSweep | None:
+    def or_none(cls) -> TFSweep | None:
         """Returns a new one; None where it cannot be used, or tensors are not here."""
         elsewhere = tf.config.list_logical_devices("GPU")
         usable = library() is not None and not elsewhere and _registered()
-        return cls(xla) if usable else None
+        return cls() if usable else None
 
     def measure(
         self, tensors: Sequence[Tensor], detail: Any, scale: Tensor | None = None
-    ) -> Parts:
-        """Returns rows and counts."""
+    ) -> tuple[Parts, Sequence[Tensor]]:
+        """Returns rows and counts, and the tensors."""
         count = len(tensors)
         results = [_doubles(count, COLUMNS), ((count, BUCKETS), tf.uint32)]
-        rows, counts = self._call("GwMeasure", results, tensors, detail, scale)
-        return {"rows": _wide(rows), "counts": tf.cast(counts, tf.float32)}
+        rows, counts = _call("GwMeasure", results, tensors, detail, scale)
+        return {"rows": _wide(rows), "counts": tf.cast(counts, tf.float32)}, tensors
 
     def sample(self, tensors: Sequence[Tensor], detail: Any) -> Tensor:
         """Returns copies of blocks of the tensors, as bytes."""
@@ -136,40 +128,29 @@ class TFSweep:
         names = [tensor.dtype.name for tensor in tensors]
         layout = TensorLayout(list(zip(sizes, names, strict=True)))
         results = [((layout.sealed_bytes,), tf.uint8)]
-        return self._call("GwSample", results, tensors, detail)[0]
+        return _call("GwSample", results, tensors, detail)[0]
 
     def moves(self, sample: Tensor, tensors: Sequence[Tensor], detail: Any) -> Tensor:
         """Returns norms and their standard errors."""
         results = [_doubles(len(tensors), 4)]
-        return _wide(self._call("GwMoves", results, [sample, *tensors], detail)[0])
+        return _wide(_call("GwMoves", results, [sample, *tensors], detail)[0])
 
     def norms(self, tensors: Sequence[Tensor], detail: Any) -> Tensor:
         """Returns the norm of each tensor."""
         results = [_doubles(len(tensors), 1)]
-        return _wide(self._call("GwNorms", results, tensors, detail)[0])[:, 0]
+        return _wide(_call("GwNorms", results, tensors, detail)[0])[:, 0]
 
-    def _call(
-        self,
-        handler: str,
-        results: Results,
-        tensors: Sequence[Tensor],
-        detail: Any,
-        scale: Tensor | None = None,
-    ) -> Sequence[Tensor]:
-        numbers = (1.0 if scale is None else scale, detail)
-        controls = tf.stack([tf.cast(number, tf.float32) for number in numbers])
-        arguments = [controls, *map(_readable, tensors)]
-        if self.gated:
-            return _custom_call(handler, results, *arguments)
-        key = (handler, *(shape for shape, _ in results))
-        if key not in self._compiled:
-            self._compiled[key] = tf.function(
-                functools.partial(_custom_call, handler, results),
-                jit_compile=True,
-                autograph=False,
-            )
-        called: Sequence[Tensor] = self._compiled[key](*arguments)
-        return called
+
+def _call(
+    handler: str,
+    results: Results,
+    tensors: Sequence[Tensor],
+    detail: Any,
+    scale: Tensor | None = None,
+) -> Sequence[Tensor]:
+    numbers = (1.0 if scale is None else scale, detail)
+    controls = tf.stack([tf.cast(number, tf.float32) for number in numbers])
+    return _custom_call(handler, results, controls, *map(_readable, tensors))
 
 
 Results = Sequence[tuple[tuple[int, ...], Any]]

@@ -44,9 +44,10 @@ from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 from ..._keras import logits_of
 from .._common import fresh_train_function
 from .._probe import BaseProbe
-from .._protocol import Leaf, LoopHost, Parts, Taken, Tensor, WatchedStep
+from .._protocol import Leaf, LoopHost, Parts, Sweep, Taken, Tensor, WatchedStep
 from .._streams import LoopStream, Stream, Tie
 from .kernels import TFKernels, TFSweep, in_xla
+from .operations import Box, Operations, Sheet, layout_of, run, shaped
 
 Keep = Callable[[Any], None]
 
@@ -60,12 +61,14 @@ class TFWatchedStep(WatchedStep):
 
     def stream(self, model: Any) -> Stream:
         """Returns the stream that fits how the model was compiled."""
-        native = TFSweep.or_none(xla=bool(model.jit_compile))
+        slots = int(model.steps_per_execution)
+        operations = Operations.or_none()
         if model.run_eagerly or tf.config.functions_run_eagerly():
-            return EagerStream(TFKernels(), TFSweep.or_none(xla=False))
-        if model.jit_compile and native is None:
-            return XLAStream(int(model.steps_per_execution))
-        return GraphStream(native, int(model.steps_per_execution))
+            return EagerStream(TFKernels(), operations)
+        if model.jit_compile:
+            native = TFSweep.or_none()
+            return GraphStream(native, slots) if native else XLAStream(slots)
+        return BoxStream(operations, slots) if operations else GraphStream(None, slots)
 
     def loop_stream(self, host: LoopHost) -> TFLoopStream:
         """Returns a stream for eager, compiled and XLA steps of a custom loop."""
@@ -274,8 +277,7 @@ class _Branching(EagerStream):
         knows no order but that of data: there, scalars are made to depend on the
         seal of the sample, which is always 0. XLA cannot know that.
         """
-        gated = self.native is not None and self.native.gated
-        if not gated:
+        if not isinstance(self.native, TFSweep):
             yield None
             return
         always = tf.bitcast(sample[-4:], tf.int32) == 0
@@ -295,7 +297,7 @@ class GraphStream(_Branching):
     """
 
     def __init__(self, native: TFSweep | None, slots: int) -> None:
-        super().__init__(TFKernels(native is not None and native.gated), native)
+        super().__init__(TFKernels(xla=native is not None), native)
         self.slots = slots
         self._details = variable(np.zeros(slots, np.int32))
         self._slot = variable(np.zeros((), np.int32))
@@ -315,7 +317,7 @@ class GraphStream(_Branching):
 
     def emit(self, key: str, due: Any, measure: Callable[[], Parts]) -> None:
         """Writes what `measure` gives, if the step is due."""
-        if self.native is not None and self.native.gated:
+        if self.native is not None:
             self._boxes.write(key, self._index, measure(), due)
         else:
             _if(due, lambda: self._boxes.write(key, self._index, measure()))
@@ -350,6 +352,86 @@ class GraphStream(_Branching):
         rows = self._boxes.read(large=max(self._armed) > 1)
         sent = {slot: self._boxes.new(rows, slot) for slot in range(self.slots)}
         return ran, {slot: parts for slot, parts in sent.items() if parts}
+
+
+class BoxStream(_Branching):
+    """Carries numbers out of the steps of an execution through memory of our own.
+
+    Nothing of it is TensorFlow's: to arm a step is to write a number, and to take what
+    it sent is to copy some memory.
+
+    Args:
+        native: The operations that measure inside the step.
+        slots: Maximum number of steps in one execution.
+    """
+
+    def __init__(self, native: Operations, slots: int) -> None:
+        super().__init__(TFKernels(), native)
+        self.slots = slots
+        self._armed = [0] * slots
+        self._box = Box(slots, 8)
+        self._details = self._box.rows.view(np.int32)[:, 0]
+        self._slot = variable(np.zeros((), np.int32)) if slots > 1 else None
+        self._sheets: dict[str, Sheet] = {}
+        self._traced: tuple[Tensor, Tensor] | None = None
+        """Slot and detail of the step that is being traced, as tensors."""
+
+    # inside the step ------------------------------------------------------------------
+
+    @property
+    def wanted(self) -> Tensor:
+        """Detail of the step, as a tensor."""
+        return self._asked()[1]
+
+    def _asked(self) -> tuple[Tensor, Tensor]:
+        if self._traced is None:
+            slot = tf.constant(0)
+            if self._slot is not None:
+                slot = tf.convert_to_tensor(self._slot)
+            [detail] = run("GradwatchDetail", slot, number=self._box.number)
+            self._traced = slot, shaped(detail)
+        return self._traced
+
+    def emit(self, key: str, due: Any, measure: Callable[[], Parts]) -> None:
+        """Sends what is measured, if the step is due; else the operation does nothing."""
+        parts = measure()
+        if key not in self._sheets or self._sheets[key].layout != layout_of(parts):
+            self._sheets[key] = Sheet(self.slots, parts)
+        sheet, (slot, detail) = self._sheets[key], self._asked()
+        tensors = [parts[name] for name in sheet.layout]
+        run("GradwatchSend", detail, slot, tensors, number=sheet.box.number)
+
+    def step(self, train_step: Callable[..., Any], *args: Any) -> Any:
+        """Traces one training step; the next one writes to the next slot."""
+        self._traced = None
+        try:
+            result = train_step(*args)
+        finally:
+            self._traced = None
+        if self._slot is not None:
+            self._slot.assign_add(1)
+        return result
+
+    # on the host ----------------------------------------------------------------------
+
+    def arm(self, details: Sequence[int]) -> None:
+        """Sets how much of each of the next steps is recorded."""
+        armed = [*details, *[0] * (self.slots - len(details))]
+        if armed != self._armed:
+            self._details[:] = self._armed = armed
+        if self._slot is not None:
+            self._slot.assign(0)
+        self.is_quiet = armed == [0]
+
+    def take(self) -> Taken:
+        """Returns the number of steps since `arm`, and what they sent."""
+        ran = 1 if self._slot is None else int(self._slot)
+        sent: dict[int, dict[str, Parts]] = {}
+        for slot, detail in enumerate(self._armed):
+            for key, sheet in self._sheets.items() if detail else ():
+                if (parts := sheet.new(slot, histograms=detail > 1)) is not None:
+                    sent.setdefault(slot, {})[key] = parts
+        return ran, sent
 
 
 class Boxes:
@@ -435,7 +517,7 @@ class TFLoopStream(LoopStream, _Branching):
     def __init__(self, host: LoopHost) -> None:
         super().__init__(TFKernels(), None, host)
         self._ring = _Ring(host)
-        self._sweeps = {xla: TFSweep.or_none(xla) for xla in (False, True)}
+        self._sweeps = {True: TFSweep.or_none(), False: Operations.or_none()}
 
     @property
     def kernels(self) -> TFKernels:
@@ -443,7 +525,7 @@ class TFLoopStream(LoopStream, _Branching):
         return TFKernels(xla=in_xla())
 
     @property
-    def native(self) -> TFSweep | None:
+    def native(self) -> Sweep | None:
         """The native way to measure in the step that runs, or is traced now."""
         return self._sweeps[in_xla()]
 
@@ -464,7 +546,7 @@ class TFLoopStream(LoopStream, _Branching):
         """Sends what `measure` gives, if the step is due."""
         if tf.executing_eagerly():
             super().emit(key, due, measure)
-        elif self.native is not None and self.native.gated:
+        elif isinstance(self.native, TFSweep):
             self._ring.write(key, measure(), due)
         else:
             _if(due, lambda: self._ring.write(key, measure()))

@@ -49,12 +49,12 @@ class TorchSweep:
 
     def measure(
         self, tensors: Sequence[Tensor], detail: int, scale: Tensor | None = None
-    ) -> Parts:
-        """Returns rows and counts."""
+    ) -> tuple[Parts, Sequence[Tensor]]:
+        """Returns rows and counts, and the tensors."""
         layout, pointers, _alive = self._prepared(tensors)
         factor = 1.0 if scale is None else float(scale)
         rows, counts = layout.measure(pointers, factor, histograms=detail >= 2)
-        return {"rows": rows, "counts": counts}
+        return {"rows": rows, "counts": counts}, tensors
 
     def sample(self, tensors: Sequence[Tensor], detail: int) -> Any:
         """Returns copies of blocks of the tensors, as bytes."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,24 +90,19 @@ def evidence_of(finding: Finding, run: Run) -> list[Evidence]:
     if not panels or not len(run.steps):
         return []
     confirmed = int(np.argmin(np.abs(run.steps - finding.step)))
-    shown = {"steps": range(len(run.steps)), "depth": range(confirmed, confirmed + 1)}
-    numbers: list[list[q.Named]] = [[] for _ in panels]
-    with np.errstate(all="ignore"):
-        for at, step in enumerate(snapshots(run)):
-            for panel, own in zip(panels, numbers, strict=True):
-                if at in shown[panel.over]:
-                    own.append(panel.numbers(step, finding.addresses))
-    return [
-        Evidence(panel, panel.zones(finding), run.steps[shown[panel.over]], _lines(own))
-        for panel, own in zip(panels, numbers, strict=True)
-    ]
-
-
-def _lines(numbers: list[q.Named]) -> dict[str, NDArray[np.float64]]:
-    names = dict.fromkeys(name for step in numbers for name in step)
-    return {
-        name: np.array([step.get(name, math.nan) for step in numbers]) for name in names
-    }
+    shown = {"steps": slice(None), "depth": slice(confirmed, confirmed + 1)}
+    result = []
+    for panel in panels:
+        own = shown[panel.over]
+        chosen = itertools.islice(snapshots(run), own.start, own.stop)
+        with np.errstate(all="ignore"):
+            numbers = [panel.numbers(step, finding.addresses) for step in chosen]
+        names = dict.fromkeys(name for each in numbers for name in each)
+        lines = {
+            n: np.array([each.get(n, math.nan) for each in numbers]) for n in names
+        }
+        result.append(Evidence(panel, panel.zones(finding), run.steps[own], lines))
+    return result
 
 
 def within(name: str, addresses: Sequence[str]) -> bool:
@@ -125,17 +121,14 @@ def within(name: str, addresses: Sequence[str]) -> bool:
 
 
 def _total(
-    label: str,
-    numbers: dict[str, Callable[[Snapshot], float]],
-    limited: bool = True,
-    scale: Literal["log", "share", "linear"] = "log",
+    label: str, numbers: dict[str, Callable[[Snapshot], float]], **options: Any
 ) -> EvidencePanel:
     """Returns a panel of numbers of the step as a whole, by what they are of."""
 
     def quantity(step: Snapshot) -> q.Named:
         return {name: number(step) for name, number in numbers.items()}
 
-    return EvidencePanel("steps", label, quantity, limited, scale)
+    return EvidencePanel("steps", label, quantity, **options)
 
 
 def _share(label: str, quantity: Callable[[Snapshot], q.Named]) -> EvidencePanel:
@@ -158,10 +151,12 @@ def _along_depth(
     )
 
 
-_NORM = _total("norm of all gradients", {"all gradients": q.gradient_norm}, False)
+_NORM = _total(
+    "norm of all gradients", {"all gradients": q.gradient_norm}, limited=False
+)
 _LAYERS = EvidencePanel("depth", "norm of the gradient", q.layer_norms, False)
 _ZEROS = _share("share of zeros", q.zero_shares)
-_LOSS = _total("loss", {"loss": q.loss}, False, "linear")
+_LOSS = _total("loss", {"loss": q.loss}, limited=False, scale="linear")
 _SPREAD = EvidencePanel("depth", "spread of weights × root of inputs", q.weight_spreads)
 _RATIOS = EvidencePanel(
     "depth", "update over weight", q.update_ratios, limited=False, addresses="added"

@@ -6,8 +6,7 @@ import contextlib
 import csv
 import json
 import math
-import os
-import tempfile
+import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,17 +90,9 @@ def export(path: Path, store: Store, totals: Totals, rest: Mapping[str, Any]) ->
 @contextlib.contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
     """Yields a draft to write to, which replaces `path` if nothing is raised."""
-    handle, name = tempfile.mkstemp(
-        dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix
-    )
-    os.close(handle)
-    draft = Path(name)
+    draft = path.with_name(f".{path.stem}-{uuid.uuid4().hex}{path.suffix}")
     try:
         yield draft
-        # `mkstemp` makes files that only their owner may read; these are ordinary ones.
-        mask = os.umask(0)
-        os.umask(mask)
-        draft.chmod(0o666 & ~mask)
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)

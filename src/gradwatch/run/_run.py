@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,27 +56,6 @@ def open_run(directory: str | os.PathLike[str]) -> Run:
     return run
 
 
-class Source(Protocol):
-    """Anything that a run is read from, such as a `Reader` of a directory.
-
-    Attributes:
-        directory: The directory of the run.
-        store: The numbers that were read.
-        deleted: True once numbers that had been read were deleted at their source.
-    """
-
-    directory: Path
-    store: Store
-    deleted: bool
-
-    @property
-    def share(self) -> float:
-        """Share of what is there that has been read, 0 to 1."""
-
-    def read(self, seconds: float) -> bool:
-        """Reads what is new, for about that long; returns whether that was all."""
-
-
 class Run:
     """A run, finished or still being written: a mapping from address to `Series`.
 
@@ -102,9 +81,8 @@ class Run:
             a run that has been read to the end.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Reader) -> None:
         self._source = source
-        self._totals: tuple[int, Totals] | None = None
 
     # reading --------------------------------------------------------------------------
 
@@ -181,9 +159,7 @@ class Run:
     @property
     def totals(self) -> Totals:
         """The numbers of each step as a whole."""
-        if self._totals is None or self._totals[0] != self.version:
-            self._totals = self.version, self.store.totals()
-        return self._totals[1]
+        return self.store.totals()
 
     @property
     def findings(self) -> tuple[dict[str, Any], ...]:

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from ._error import RunError, missing
 
@@ -155,6 +155,9 @@ class WandbSink:
             self._run = None
 
 
+_METRICS = 1000  # in one request, by the rules of MLflow's server
+
+
 @dataclass(eq=False, repr=False)
 class MlflowSink:
     """Logs to MLflow. Needs `pip install "gradwatch[mlflow]"`.
@@ -171,10 +174,6 @@ class MlflowSink:
         tracking_uri: The tracking server (default: the one MLflow is set to).
         experiment: The experiment of a new run, made if need be.
     """
-
-    _MOST: ClassVar[int] = (
-        1000  # metrics in one request, by the rules of MLflow's server
-    )
 
     run_id: str | None = None
     tracking_uri: str | None = None
@@ -219,8 +218,8 @@ class MlflowSink:
             Metric(self._name(name), number, now, step)
             for name, number in numbers.items()
         ]
-        for first in range(0, len(metrics), self._MOST):
-            batch = metrics[first : first + self._MOST]
+        for first in range(0, len(metrics), _METRICS):
+            batch = metrics[first : first + _METRICS]
             self._client.log_batch(self.run_id, metrics=batch)
 
     def _name(self, name: str) -> str:

@@ -22,8 +22,9 @@ copy, and stays as it is when the run grows. `version` changes with every change
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..summarise import BUCKETS, COLUMNS, blank, is_blank
-from ._codec import Counts, Decoded
+from ._codec import NOTES, Counts, Value, record_of
 from ._schema import TOTALS, Layout, Record, in_order, known_first, measured
 from ._series import Histograms, Series, Totals
 
@@ -82,11 +83,6 @@ class Chunk:
         room = min(max(_CELLS // max(1, rows * columns), _LEAST), most)
         data, steps = np.empty((columns, room, rows)), np.empty(room, np.int64)
         return cls(layout, data, steps, blank((len(layout.totals), room)))
-
-    @property
-    def full(self) -> bool:
-        """True if no further step fits in."""
-        return self.count == len(self.steps)
 
     def column(self, name: str) -> NDArray[np.float64]:
         """Returns one column, `[steps, rows]`; `blank` if the layout lacks it."""
@@ -188,14 +184,14 @@ class Store:
         if self.chunks and record.step <= self.last:
             self.restart(record.step)
         last = self.chunks[-1] if self.chunks else None
-        if last is None or last.full or last.layout != record.layout:
-            new = Chunk.of(record.layout, min(self._window or _MOST, _MOST))
-            if last is None or last.layout != record.layout:
+        goes_on = last is not None and last.layout == record.layout
+        if last is None or not goes_on or last.count == len(last.steps):
+            before = last.column("norm")[-1] if last is not None and goes_on else None
+            last = Chunk.of(record.layout, min(self._window or _MOST, _MOST))
+            last.before = before
+            if not goes_on:
                 self._forget_names()
-            else:
-                new.before = last.column("norm")[-1]
-            self.chunks.append(new)
-            last = new
+            self.chunks.append(last)
             self._drop()
         last.append(record, counts)
         self.ended = False
@@ -224,14 +220,18 @@ class Store:
             self.ended = False
         self.version += 1
 
-    def take(self, decoded: Decoded, counts: Counts | None) -> None:
-        """Adds the values of an event; `counts` are its histograms, wherever."""
-        if (record := decoded.record) is not None:
-            self.append(record, counts)
-        for finding in decoded.findings:
-            self.add_finding(decoded.step, finding)
-        for key, facts in decoded.notes.items():
-            self.note(key, facts)
+    def take(
+        self, step: int, values: Sequence[Value], later: Counts | None = None
+    ) -> None:
+        """Adds the values of a step; `later` reads its histograms when asked for."""
+        record, counts = record_of(step, values)
+        if record is not None:
+            self.append(record, counts and (later or counts))
+        for tag, meta, data in values:
+            if meta["what"] == "findings":
+                self.add_finding(step, json.loads(data[0]))
+            elif meta["what"] == "note":
+                self.note(tag.removeprefix(NOTES), json.loads(data[0]))
 
     def _drop(self) -> None:
         """Drops the oldest chunks, as long as the others hold enough records."""

@@ -20,13 +20,14 @@ lock serialises all of these calls. Each of them, in order:
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from .._errors import GradwatchError
 from ..summarise import BUCKETS
@@ -43,7 +44,7 @@ What = Literal["record", "finding", "extra"]
 """Content of an event. An "extra" (notes, native summaries) is written again later."""
 
 
-class RunWriter:
+class RunWriter(contextlib.AbstractContextManager["RunWriter"]):
     """Writes a run as a TensorBoard event file, and nothing else.
 
     Each record is in the file when `write` returns: a process that is killed loses
@@ -162,9 +163,6 @@ class RunWriter:
             self._retry_at = float("-inf")
             self.flush()
             self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -120,19 +121,19 @@ def within(name: str, addresses: Sequence[str]) -> bool:
     return name in addresses or name.startswith(below + calls)
 
 
+_over_steps = partial(EvidencePanel, "steps")
+_along_layers = partial(EvidencePanel, "depth")
+_share = partial(_over_steps, scale="share", addresses="alone")
+
+
 def _total(
-    label: str, numbers: dict[str, Callable[[Snapshot], float]], **options: Any
+    label: str,
+    number: Callable[[Snapshot], float],
+    name: str = "all gradients",
+    **options: Any,
 ) -> EvidencePanel:
-    """Returns a panel of numbers of the step as a whole, by what they are of."""
-
-    def quantity(step: Snapshot) -> q.Named:
-        return {name: number(step) for name, number in numbers.items()}
-
-    return EvidencePanel("steps", label, quantity, **options)
-
-
-def _share(label: str, quantity: Callable[[Snapshot], q.Named]) -> EvidencePanel:
-    return EvidencePanel("steps", label, quantity, True, "share", "alone")
+    """Returns a panel of a number of the step as a whole, named by what it is of."""
+    return _over_steps(label, lambda step: {name: number(step)}, **options)
 
 
 def _along_depth(
@@ -146,20 +147,18 @@ def _along_depth(
         return {ends: q.input_over_output(numbers(step)) ** power}
 
     return (
-        EvidencePanel("depth", label, numbers, limited=False),
-        EvidencePanel("steps", f"{label},\n{ends}", trend),
+        _along_layers(label, numbers, limited=False),
+        _over_steps(f"{label},\n{ends}", trend),
     )
 
 
-_NORM = _total(
-    "norm of all gradients", {"all gradients": q.gradient_norm}, limited=False
-)
-_LAYERS = EvidencePanel("depth", "norm of the gradient", q.layer_norms, False)
+_NORM = _total("norm of all gradients", q.gradient_norm, limited=False)
+_LAYERS = _along_layers("norm of the gradient", q.layer_norms, limited=False)
 _ZEROS = _share("share of zeros", q.zero_shares)
-_LOSS = _total("loss", {"loss": q.loss}, limited=False, scale="linear")
-_SPREAD = EvidencePanel("depth", "spread of weights × root of inputs", q.weight_spreads)
-_RATIOS = EvidencePanel(
-    "depth", "update over weight", q.update_ratios, limited=False, addresses="added"
+_LOSS = _total("loss", q.loss, "loss", limited=False, scale="linear")
+_SPREAD = _along_layers("spread of weights × root of inputs", q.weight_spreads)
+_RATIOS = _along_layers(
+    "update over weight", q.update_ratios, limited=False, addresses="added"
 )
 _RECENT = f"the last {WINDOW} steps"
 _BEGINNING = "over that of the beginning"
@@ -168,49 +167,41 @@ _SINGLE = {
     "nonfinite_gradients": _NORM,
     "nonfinite_loss": _NORM,
     "skipped_steps": _total(
-        "steps that loss scaling skipped", {"skipped": q.skipped_share}, scale="share"
+        "steps that loss scaling skipped", q.skipped_share, "skipped", scale="share"
     ),
     "missing_gradients": _LAYERS,
     "zero_gradients": _LAYERS,
     "dead_units": _share("share of units without a gradient", q.dead_units),
-    "gradient_left": _total(
-        _BEGINNING, {"gradient": q.gradient_left, "loss": q.loss_left}
+    "gradient_left": _over_steps(
+        _BEGINNING, lambda s: {"gradient": q.gradient_left(s), "loss": q.loss_left(s)}
     ),
-    "gradient_growth": _total(
-        f"gradient {_BEGINNING}", {"gradient": q.gradient_growth}
-    ),
-    "gradient_bursts": _total(
-        "norm over the usual", {"all gradients": q.norm_over_usual}
-    ),
+    "gradient_growth": _total(f"gradient {_BEGINNING}", q.gradient_growth, "gradient"),
+    "gradient_bursts": _total("norm over the usual", q.norm_over_usual),
     "sequence_share": _share(
         "share of elements that hold the gradient", q.sequence_shares
     ),
-    "sequence_growth": EvidencePanel(
-        "steps", "gradient before over after the layer", q.sequence_growth
+    "sequence_growth": _over_steps(
+        "gradient before over after the layer", q.sequence_growth
     ),
     "slope": _share("mean slope over the steepest", q.slopes),
     "lost_gradients": _ZEROS,
     "lost_updates": replace(_ZEROS, limited=False),
-    "clipped_length": _total(
-        "what clipping leaves of it", {"all gradients": q.left_by_clipping}
-    ),
+    "clipped_length": _total("what clipping leaves of it", q.left_by_clipping),
     "update_ratio": _total(
-        "update over weight", {"the usual kernel": q.usual_update_ratio}
+        "update over weight", q.usual_update_ratio, "the usual kernel"
     ),
     "weight_growth": _total(
-        f"norm of the weights {_BEGINNING}", {"all weights": q.weight_growth}
+        f"norm of the weights {_BEGINNING}", q.weight_growth, "all weights"
     ),
     "weight_spread": _SPREAD,
     "equal_weights": replace(_SPREAD, limited=False),
-    "largest_layer": EvidencePanel(
-        "depth", "gradient over that of the second largest", q.layer_dominance
+    "largest_layer": _along_layers(
+        "gradient over that of the second largest", q.layer_dominance
     ),
-    "largest_head": EvidencePanel(
-        "steps", "gradient × weight, over the quieter head", q.head_dominance
+    "largest_head": _over_steps(
+        "gradient × weight, over the quieter head", q.head_dominance
     ),
-    "step_agreement": _total(
-        "agreement of steps (1 is chance)", {_RECENT: q.agreement}
-    ),
+    "step_agreement": _total("agreement of steps (1 is chance)", q.agreement, _RECENT),
     "frozen_weights": _RATIOS,
     "moving_weights": _RATIOS,
     "loss": _LOSS,

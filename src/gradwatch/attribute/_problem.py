@@ -307,7 +307,7 @@ class Problem:
         leaves = by_leaf if self._at is None else self._at.dtypes
         entries = [by_leaf[leaf] for leaf in leaves]
         gradients = [self._gradient(entry, entries) for entry in entries]
-        self.ruled = captured.ruled
+        self.ruled = captured.facts.ruled
         if self._at is None:
             places = [self._place(e.name, e.leaf.address, e.value) for e in entries]
             self._at = Tensors({e.leaf: e.dtype for e in entries}, places)

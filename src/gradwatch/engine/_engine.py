@@ -6,8 +6,8 @@ import contextlib
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import keras
@@ -30,27 +30,19 @@ KEPT = 16
 """Maximum number of compiled passes of an engine; the least recently used goes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Captured:
-    """The results of one pass, by name.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured(Passed):
+    """A pass with its results by name.
 
     Attributes:
-        value: The value of the target.
-        outputs: The outputs of the model.
         entries: The gradients, and the reasons for missing ones.
         parts: The inputs `x`, the labels `y` and the rest of the batch, as tensors.
         weights: All variables by address, to report which of them are not finite.
-        extras: The `scores` of the examples, if the pass was asked for them.
-        ruled: Number of operations whose backward rule was replaced.
     """
 
-    value: Any
-    outputs: dict[str, Any]
     entries: list[Entry]
     parts: dict[str, Any]
     weights: dict[str, Any]
-    extras: Mapping[str, Any]
-    ruled: int
 
 
 @dataclass(slots=True)
@@ -95,8 +87,7 @@ class Engine:
                 )
         self.wrt = () if wrt == () else tuple(selectors(wrt))
         self.training = training
-        at_first = compiled is None and current().COMPILES_FIRST
-        self.compiled = True if at_first else compiled
+        self.compiled = (compiled is None and current().COMPILES_FIRST) or compiled
         self.options = options
         self.traces = 0
         self._ready: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -327,13 +318,10 @@ def _captured(passed: Passed, prepared: _Prepared, batch: Batch) -> Captured:
 
     named = entries(passed.facts, passed.gradients, passed.kept, explain)
     return Captured(
-        passed.value,
-        passed.outputs,
-        named + prepared.absent,
-        batch.unflatten(batch.tensors),
-        prepared.weights,
-        passed.extras,
-        passed.facts.ruled,
+        **{field.name: getattr(passed, field.name) for field in fields(passed)},
+        entries=named + prepared.absent,
+        parts=batch.unflatten(batch.tensors),
+        weights=prepared.weights,
     )
 
 

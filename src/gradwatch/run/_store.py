@@ -317,13 +317,9 @@ class Store:
 
     def sizes(self, kind: str) -> list[int]:
         """Returns the number of elements of each; 0 where that is not fixed."""
-        sizes = {
-            (own, name): size
-            for layout in self.layouts
-            for own, name, size in zip(
-                layout.kinds, layout.names, layout.sizes, strict=True
-            )
-        }
+        sizes: dict[Key, int] = {}
+        for layout in self.layouts:
+            sizes |= zip(layout.keys, layout.sizes, strict=True)
         return [sizes[kind, name] for name in self.names(kind)]
 
     def between(self, first: float, last: float) -> Iterator[tuple[Chunk, slice]]:
@@ -356,10 +352,7 @@ class Store:
 
     def series(self, key: Key) -> Series:
         """Returns one row through all steps that have it."""
-        keys = {
-            each: list(zip(each.kinds, each.names, strict=True))
-            for each in self.layouts
-        }
+        keys = {each: each.keys for each in self.layouts}
         each = ((chunk, keys[chunk.layout]) for chunk in self.chunks)
         own = [(chunk, known.index(key)) for chunk, known in each if key in known]
         steps = np.concatenate([chunk.steps[: chunk.count] for chunk, _ in own])
@@ -401,7 +394,7 @@ def names_of(layouts: Iterable[Layout], kinds: tuple[str, ...]) -> tuple[str, ..
     names: list[str] = []
     for layout in layouts:
         at = 0
-        for kind, name in zip(layout.kinds, layout.names, strict=True):
+        for kind, name in layout.keys:
             if kind not in kinds:
                 continue
             if name in names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,6 @@ from typing import Any
 import keras
 import numpy as np
 
-from ...backends import Sparse
 from ...engine import Captured, Entry
 from ...select import Tree
 from ...targets import Target
@@ -133,20 +133,18 @@ class Pass:
 
 
 def _closest(what: str, tensors: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    best: dict[str, Any] = {}
-    least = math.inf
+    rooms = []
     for name, tensor in tensors:
-        if floats(tensor) is None:
-            continue
-        size = largest(tensor)
-        dtype = dtype_of(tensor.values if isinstance(tensor, Sparse) else tensor)
-        room = math.log10(limit_of(dtype)) - math.log10(size) if size else math.inf
-        if not best or room < least:
-            least = room
-            best = {
-                f"largest_{what}": size,
-                f"{what}_at": name,
-                f"{what}_dtype": dtype,
-                f"{what}_headroom": round(room, 2) if math.isfinite(room) else None,
-            }
-    return best
+        if floats(tensor) is not None:
+            size, dtype = largest(tensor), dtype_of(tensor)
+            room = math.log10(limit_of(dtype)) - math.log10(size) if size else math.inf
+            rooms.append((room, size, name, dtype))
+    if not rooms:
+        return {}
+    room, size, name, dtype = min(rooms, key=operator.itemgetter(0))
+    return {
+        f"largest_{what}": size,
+        f"{what}_at": name,
+        f"{what}_dtype": dtype,
+        f"{what}_headroom": round(room, 2) if math.isfinite(room) else None,
+    }

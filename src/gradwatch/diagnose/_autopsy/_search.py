@@ -72,7 +72,7 @@ def _data(examined: Pass, x: Any, weights_name: str) -> Autopsy | None:
                 f"numbers in the data beyond {dtype_of(tensor)}",
                 f"Scale `{name}`: it becomes infinite when it is converted.",
             )
-        return _result("input", name, "data", cause, tensor, note=_reach(examined))
+        return _result(("input", name, "data"), cause, tensor, _reach(examined))
     return None
 
 
@@ -84,8 +84,8 @@ def _weights(examined: Pass) -> Autopsy | None:
                 "An earlier step, or what was loaded, broke it. Load weights from "
                 "before it, and ask again with the batch of that step.",
             )
-            note = _reach(examined)
-            return _result("weight", name, None, cause, variable.value, note=note)
+            what = ("weight", name, None)
+            return _result(what, cause, variable.value, _reach(examined))
     return None
 
 
@@ -113,20 +113,19 @@ def _forward(examined: Pass) -> Autopsy | None:
         if entry.leaf.at == "input":
             caller = examined.tree.layers[address].parent or model
             note = f"It arises in {caller!r}, before it calls `{address}`."
-        return _result(
-            "activation", entry.name, "forward", cause, entry.value, note=note
-        )
+        what = ("activation", entry.name, "forward")
+        return _result(what, cause, entry.value, note)
     output = examined.first_output()
     if output is not None:
         cause = explain.of_call(examined, examined.model)
         note = f"It arises in the `call` of {model!r} itself."
-        return _result("activation", output[0], "forward", cause, output[1], note=note)
+        return _result(("activation", output[0], "forward"), cause, output[1], note)
     value = examined.captured.value
     if examined.backward and is_bad(value):
         cause, adds = explain.of_loss(examined)
         name = "loss" if isinstance(examined.target, Loss) else "target"
         note = f"The `call` of {model!r} itself adds it." if adds == "" else ""
-        return _result("loss", adds or name, "forward", cause, value, note=note)
+        return _result(("loss", adds or name, "forward"), cause, value, note)
     return None
 
 
@@ -138,7 +137,7 @@ def _state(examined: Pass) -> Autopsy | None:
     layer = examined.layer(examined.tree.weights[address].layer)
     note = "The pass itself stays finite: it shows when the model is evaluated."
     cause = explain.of_call(examined, layer)
-    return _result("weight", address, "forward", cause, value, note=note)
+    return _result(("weight", address, "forward"), cause, value, note)
 
 
 def _backward(examined: Pass, notes: list[str]) -> Autopsy | None:
@@ -162,7 +161,7 @@ def _backward(examined: Pass, notes: list[str]) -> Autopsy | None:
         note = f"It arises in {after}, and arrives at the output of `{name}`."
     where = "weight gradient" if entry.kind == "weight" else "activation gradient"
     cause = explain.of_gradient(examined, entry)
-    return _result(where, name, "backward", cause, entry.gradient, entry.dtype, note)
+    return _result((where, name, "backward"), cause, entry.gradient, note)
 
 
 def _update(examined: Pass, notes: list[str]) -> Autopsy | None:
@@ -189,30 +188,25 @@ def _update(examined: Pass, notes: list[str]) -> Autopsy | None:
         return None
     name = type(inner_optimizer(optimizer)).__name__
     cause = broken[1]._replace(evidence={**broken[1].evidence, "optimizer": name})
-    return _result("update", broken[0], "update", cause, None)
+    return _result(("update", broken[0], "update"), cause, None)
 
 
 def _result(
-    where: str,
-    address: str,
-    direction: str | None,
-    cause: Cause,
-    tensor: Any,
-    dtype: str | None = None,
-    note: str = "",
+    what: tuple[str, str, str | None], cause: Cause, tensor: Any, *notes: str
 ) -> Autopsy:
-    """Returns the result of a search; `tensor` is what is not finite."""
+    """Returns the result of a search.
+
+    Args:
+        what: Where it is, its address and its direction.
+        cause: Its cause.
+        tensor: The tensor that is not finite; None adds nothing to the evidence.
+        *notes: Remarks; empty ones are left out.
+    """
     evidence = counts(tensor)
     if tensor is not None:
-        evidence["dtype"] = dtype or dtype_of(tensor)
+        evidence["dtype"] = dtype_of(tensor)
+    evidence |= cause.evidence
+    remarks = tuple(filter(None, notes))
     return Autopsy(
-        True,
-        where,
-        address,
-        direction,
-        cause.words,
-        cause.sure,
-        evidence | dict(cause.evidence),
-        cause.try_first,
-        (note,) if note else (),
+        True, *what, cause.words, cause.sure, evidence, cause.try_first, remarks
     )

@@ -109,7 +109,7 @@ class ForwardPass:
                 arrays=parts["arrays"],
                 read={leaf: sized(tensor) for leaf, tensor in session.read.items()},
             )
-            with recorder.place(TARGET):
+            with recorder.layer(TARGET):
                 value, extras = self._value(setting, named)
         self.unlisted = scope.unlisted
         self._check_taps()

@@ -125,7 +125,7 @@ class Session:
         self._depth[address] += 1
         self._probing += probe
         try:
-            with self.recorder.place(address):
+            with self.recorder.layer(address):
                 args, kwargs = self._tap_inputs(node, number, args, kwargs)
                 with self._own_weights(address, number):
                     outputs = call(*args, **kwargs)

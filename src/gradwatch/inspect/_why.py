@@ -44,7 +44,7 @@ def why_none(
     >>> reason = gw.why_none(
     ...     model, np.ones((2, 3)), np.ones((2, 1)), "encoder/kernel", loss="mse"
     ... )
-    >>> reason.cause, reason.place
+    >>> reason.cause, reason.address
     ('stop_gradient', 'cut')
     >>> print(reason)
     `stop_gradient` in layer 'cut' cuts every path from the target. Remove it if ...

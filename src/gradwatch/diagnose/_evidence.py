@@ -47,10 +47,9 @@ class EvidencePanel:
         measured = finding.measured
         if measured is None or not self.limited:
             return ()
-        below = () if measured.low is None else ((0.0, measured.low),)
         top = 1.0 if self.scale == "share" else math.inf
-        above = () if measured.high is None else ((measured.high, top),)
-        return (*below, *above)
+        zones = ((0.0, measured.low), (measured.high, top))
+        return tuple((a, b) for a, b in zones if a is not None and b is not None)
 
     def numbers(self, step: Snapshot, addresses: tuple[str, ...]) -> q.Named:
         """Returns the numbers of a step that are shown of a finding's addresses."""

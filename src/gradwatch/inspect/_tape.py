@@ -31,7 +31,6 @@ from ..select import (
     Selection,
     Selector,
     Tree,
-    WeightNode,
     Weights,
     Wrt,
     require_model,
@@ -106,11 +105,11 @@ class Tape:
             stack.enter_context(native)
             if self._model is not None:
                 tree = walk(self._model)
-                for node in self._known(tree).values():
+                selection = self._selection(tree)
+                for node in selection.weights.values():
                     if not node.trainable:
                         native.watch(node.variable)
-                taps = self._selected(tree, Activations)
-                session = Session(tree, taps, native.recorder)
+                session = Session(tree, selection, native.recorder)
                 stack.enter_context(session.open(alone=False))
                 self._session = session
             self._open = stack.pop_all()
@@ -124,19 +123,13 @@ class Tape:
         if self._session is not None and isinstance(error, Exception):
             note_layer(error, self._session.tree, self._session.facts.raised_in)
 
-    def _known(self, tree: Tree) -> dict[str, WeightNode]:
-        """Returns the weights that exist so far: the block may build the model."""
-        try:
-            return self._selected(tree, Weights).weights
-        except AddressError:
-            if is_built(tree.model):
-                raise
-            return {}
-
-    def _selected(self, tree: Tree, kind: type[Weights | Activations]) -> Selection:
-        chosen = [s for s in self._selectors if isinstance(s, kind)]
-        unknown = not chosen or (kind is Weights and not tree.weights)
-        return NOTHING if unknown else resolve(chosen, tree)
+    def _selection(self, tree: Tree) -> Selection:
+        """Resolves the selectors; weights may come when the block builds the model."""
+        taps = [s for s in self._selectors if isinstance(s, Activations)]
+        with contextlib.suppress(*(() if is_built(tree.model) else (AddressError,))):
+            chosen = self._selectors if tree.weights else taps
+            return resolve(chosen, tree) if chosen else NOTHING
+        return resolve(taps, tree) if taps else NOTHING
 
     def watch(self, tensor: Any) -> None:
         """Makes a plain tensor differentiable, like `tf.GradientTape.watch`.
@@ -195,14 +188,12 @@ class Tape:
 
     def _named(self, native: Any, target: Any, session: Session) -> list[Entry]:
         tree = walk(session.tree.model)  # The block may have built the model.
-        weights, taps = self._selected(tree, Weights), self._selected(tree, Activations)
-        facts = session.facts
-        sources = {Leaf("weight", n): w.variable for n, w in weights.weights.items()}
+        selection, facts = self._selection(tree), session.facts
+        sources = {Leaf("weight", n): w.variable for n, w in selection.weights.items()}
         why = partial(not_recorded, facts=facts)
         return [
             *_differentiated(native, target, sources, facts, why, native.recorder),
-            *absent(weights, tree, facts),
-            *absent(taps, tree, facts),
+            *absent(selection, tree, facts),
         ]
 
     def _entered(self) -> Any:

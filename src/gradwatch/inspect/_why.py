@@ -109,9 +109,7 @@ def _by_name(name: str, tree: Tree) -> Weights | Activations | Inputs | None:
     if matching(name, [*tree.weights, *tree.weight_aliases]):
         return weights(name)
     known = [*tree.layers, *tree.aliases]
-    if matching(split_suffix(name, tree)[0], known):
-        return activations(name)
-    base = name.replace(":input", "", 1)
-    if base != name and matching(split_suffix(base, tree)[0], known):
-        return activations(base, at="input")
+    for at, base in (("output", name), ("input", name.replace(":input", "", 1))):
+        if matching(split_suffix(base, tree)[0], known):
+            return activations(base, at=at)
     return None

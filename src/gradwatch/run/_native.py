@@ -121,11 +121,10 @@ def native_histograms(record: Record, described: set[str]) -> list[Any]:
     values = []
     for row, bins in zip(rows, log10_bins(record.histograms[rows]), strict=True):
         tag = f"{names[row]}/{_TITLE}"
-        if bins is not None and tag in described:
-            values.append(value(tag, doubles(bins)))
-        elif bins is not None:
+        if bins is not None:
+            plugin = None if tag in described else "histograms"
             about = {"summary_description": _DESCRIPTION}
-            values.append(value(tag, doubles(bins), "histograms", **about))
+            values.append(value(tag, doubles(bins), plugin, **about))
     return values
 
 

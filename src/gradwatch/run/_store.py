@@ -25,7 +25,6 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -50,12 +49,15 @@ Key = tuple[str, str]
 """The kind and the name of a row."""
 
 
-@dataclass(eq=False)
 class Chunk:
     """Consecutive steps of one layout.
 
-    Attributes:
+    Args:
         layout: The names of its rows, columns and totals.
+        most: Maximum number of steps.
+        before: The norms of the step before the first, if its layout is the same.
+
+    Attributes:
         data: float64, `[columns, steps, rows]`, of which `count` steps are filled.
         steps: The steps.
         totals: float64, `[totals, steps]`.
@@ -63,26 +65,20 @@ class Chunk:
         replicas: The rows of each replica at each step, or None.
         count: Number of steps that are filled.
         finite: True if no element of any tensor was NaN or infinite.
-        before: The norms of the step before the first, if its layout is the same.
     """
 
-    layout: Layout
-    data: NDArray[np.float64]
-    steps: NDArray[np.int64]
-    totals: NDArray[np.float64]
-    counts: list[Counts | None] = field(default_factory=list)
-    replicas: list[NDArray[np.float64] | None] = field(default_factory=list)
-    count: int = 0
-    finite: bool = True
-    before: NDArray[np.float64] | None = None
-
-    @classmethod
-    def of(cls, layout: Layout, most: int = _MOST) -> Chunk:
-        """Returns an empty chunk for these rows, with room for at most `most` steps."""
+    def __init__(
+        self, layout: Layout, most: int, before: NDArray[np.float64] | None
+    ) -> None:
         columns, rows = len(layout.columns), len(layout)
         room = min(max(_CELLS // max(1, rows * columns), _LEAST), most)
-        data, steps = np.empty((columns, room, rows)), np.empty(room, np.int64)
-        return cls(layout, data, steps, blank((len(layout.totals), room)))
+        self.layout, self.before = layout, before
+        self.data = np.empty((columns, room, rows))
+        self.steps = np.empty(room, np.int64)
+        self.totals = blank((len(layout.totals), room))
+        self.counts: list[Counts | None] = []
+        self.replicas: list[NDArray[np.float64] | None] = []
+        self.count, self.finite = 0, True
 
     def column(self, name: str) -> NDArray[np.float64]:
         """Returns one column, `[steps, rows]`; `blank` if the layout lacks it."""
@@ -187,8 +183,7 @@ class Store:
         goes_on = last is not None and last.layout == record.layout
         if last is None or not goes_on or last.count == len(last.steps):
             before = last.column("norm")[-1] if last is not None and goes_on else None
-            last = Chunk.of(record.layout, min(self._window or _MOST, _MOST))
-            last.before = before
+            last = Chunk(record.layout, min(self._window or _MOST, _MOST), before)
             if not goes_on:
                 self._forget_names()
             self.chunks.append(last)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import compress
 from typing import Any
 
@@ -83,11 +84,9 @@ def of_gradient(examined: Pass, entry: Entry) -> Cause:
 
 def inputs_of(examined: Pass, entry: Entry) -> list[dict[str, Any]]:
     """Describes what went into the layer call that an activation came out of."""
-    own = (entry.leaf.address, entry.leaf.call, "input")
-    entries = (
-        (e, (e.leaf.address, e.leaf.call, e.leaf.at)) for e in examined.activations
-    )
-    return _described((e.value, e.dtype) for e, of in entries if of == own)
+    own = replace(entry.leaf, at="input", path="")
+    entries = ((e, replace(e.leaf, path="")) for e in examined.activations)
+    return _described((e.value, e.dtype) for e, leaf in entries if leaf == own)
 
 
 def _described(tensors: Iterable[tuple[Any, str]]) -> list[dict[str, Any]]:

@@ -107,14 +107,13 @@ def _forward(examined: Pass) -> Autopsy | None:
     if entry is not None:
         cause = explain.of_activation(examined, entry)
         inputs = explain.inputs_of(examined, entry)
-        evidence = {"inputs_finite": True, "inputs": inputs, **cause.evidence}
-        cause = cause._replace(evidence=evidence)
         note, address = "", entry.leaf.address
         if entry.leaf.at == "input":
             caller = examined.tree.layers[address].parent or model
             note = f"It arises in {caller!r}, before it calls `{address}`."
         what = ("activation", entry.name, "forward")
-        return _result(what, cause, entry.value, note)
+        known = {"inputs_finite": True, "inputs": inputs}
+        return _result(what, cause, entry.value, note, **known)
     output = examined.first_output()
     if output is not None:
         cause = explain.of_call(examined, examined.model)
@@ -187,12 +186,15 @@ def _update(examined: Pass, notes: list[str]) -> Autopsy | None:
     if broken is None:
         return None
     name = type(inner_optimizer(optimizer)).__name__
-    cause = broken[1]._replace(evidence={**broken[1].evidence, "optimizer": name})
-    return _result(("update", broken[0], "update"), cause, None)
+    return _result(("update", broken[0], "update"), broken[1], None, optimizer=name)
 
 
 def _result(
-    what: tuple[str, str, str | None], cause: Cause, tensor: Any, *notes: str
+    what: tuple[str, str, str | None],
+    cause: Cause,
+    tensor: Any,
+    note: str = "",
+    **known: Any,
 ) -> Autopsy:
     """Returns the result of a search.
 
@@ -200,13 +202,13 @@ def _result(
         what: Where it is, its address and its direction.
         cause: Its cause.
         tensor: The tensor that is not finite; None adds nothing to the evidence.
-        *notes: Remarks; empty ones are left out.
+        note: A remark.
+        **known: Evidence beside that of the cause.
     """
     evidence = counts(tensor)
     if tensor is not None:
         evidence["dtype"] = dtype_of(tensor)
-    evidence |= cause.evidence
-    remarks = tuple(filter(None, notes))
-    return Autopsy(
-        True, *what, cause.words, cause.sure, evidence, cause.try_first, remarks
-    )
+    evidence |= known | dict(cause.evidence)
+    notes = (note,) if note else ()
+    words, advice, _, sure = cause
+    return Autopsy(True, *what, words, sure, evidence, advice, notes)

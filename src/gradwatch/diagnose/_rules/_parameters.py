@@ -133,9 +133,8 @@ class ParameterIndex:
             for name, fact in self.weight_facts.items()
             if fact.get("trainable") is False and fact.get("untrained") is not None
         }
-        if 2 * sum(frozen.values()) <= len(frozen):
-            return ()
-        return tuple(name for name, untrained in frozen.items() if untrained)
+        names = tuple(name for name, untrained in frozen.items() if untrained)
+        return names if 2 * len(names) > len(frozen) else ()
 
     def names_of(self, chosen: Mask) -> list[str]:
         """Returns the addresses of the chosen weights."""

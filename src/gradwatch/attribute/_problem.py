@@ -285,7 +285,7 @@ class Problem:
         with renamed(wrt="layer"):
             # Points come in numbers, the batch as it is once.
             loop = points is not None
-            captured = engine.run(self.model, x, self._y, target, given, loop=loop)
+            captured = engine.run(self.model, x, self._y, target, *given, loop=loop)
         scores = captured.extras.get("scores")
         if scores is None:  # A loss is one number for all examples.
             scores = ops.broadcast_to(captured.value, (len(rows),))

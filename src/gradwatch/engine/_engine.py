@@ -6,7 +6,7 @@ import contextlib
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -99,8 +99,7 @@ class Engine:
         x: Any,
         y: Any,
         target: Target,
-        given: Sequence[Any] = (),
-        *,
+        *given: Any,
         loop: bool = False,
     ) -> Captured:
         """Runs forward and backward once.
@@ -110,11 +109,11 @@ class Engine:
             x: One batch of inputs.
             y: Labels of the batch.
             target: The target to differentiate.
-            given: The activations that the options of this engine declare as given.
+            *given: The activations that the options of this engine declare as given.
             loop: True if more passes of this signature follow, so that the first one
                 is worth compiling.
         """
-        batch = self.ready(model, x, y, target, given)
+        batch = self.ready(model, x, y, target, *given)
         variables = tuple((id(v), v.trainable) for v in model.variables)
         key = (variables, target.key(), batch.signature, self._mode(target))
         with _tracing:
@@ -129,15 +128,13 @@ class Engine:
             passed = self._execute(runner, model, batch, target)
         return _captured(passed, prepared, batch)
 
-    def ready(
-        self, model: Any, x: Any, y: Any, target: Target, given: Sequence[Any] = ()
-    ) -> Batch:
+    def ready(self, model: Any, x: Any, y: Any, target: Target, *given: Any) -> Batch:
         """Checks the arguments of `run`, and builds the model if necessary."""
         require_model(model)
         if isinstance(target, Loss):
             require_loss(model, target)
         current().synchronise(model)
-        batch = make_batch(model, x, y, target, _scale(model, target), given)
+        batch = make_batch(model, x, y, target, given)
         if model in self._ready:
             return batch
         with _tracing:
@@ -280,16 +277,6 @@ def _parts(model: Any) -> list[weakref.ref[Any] | None]:
     own = [compiled_loss(model), getattr(model, "optimizer", None)]
     parts = [*own, *all_layers(model, itself=False)]
     return [None if part is None else weakref.ref(part) for part in parts]
-
-
-def _scale(model: Any, target: Target) -> Any:
-    """Returns the loss scale that `fit` would use now, or None."""
-    optimizer = getattr(model, "optimizer", None)
-    if not isinstance(target, Loss) or optimizer is None:
-        return None
-    one = 1.0
-    scaled = optimizer.scale_loss(one)
-    return None if scaled is one else scaled
 
 
 def _prepare(program: ForwardPass, *, compiled: bool) -> Runner:

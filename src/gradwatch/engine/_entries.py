@@ -48,7 +48,7 @@ def entries(
     explain: Callable[[Leaf], Reason],
 ) -> list[Entry]:
     """Names every leaf of a pass: weights first, then activations, then inputs."""
-    depth = {address: number for number, address in enumerate(facts.order)}
+    depth = {address: number for number, address in enumerate(facts.calls)}
     named: dict[str, Entry] = {}
     for leaf in sorted(facts.specs, key=lambda leaf: KINDS.index(leaf.kind)):
         gradient, reason = gradients.get(leaf), None

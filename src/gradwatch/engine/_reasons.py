@@ -150,7 +150,7 @@ def not_recorded(leaf: Leaf, facts: Facts) -> Reason:
 
     A tape does not record operations, so the cut cannot be named.
     """
-    if not facts.order:
+    if not facts.calls:
         return Reason(
             "not_called",
             "Nothing of the model ran inside this tape: the forward pass must be "
@@ -177,7 +177,7 @@ def _called(address: str, facts: Facts) -> bool:
 
     The cell of an RNN counts as called with the RNN: its loop may be compiled.
     """
-    inside = any(f"{seen}/".startswith(f"{address}/") for seen in facts.order)
+    inside = any(f"{seen}/".startswith(f"{address}/") for seen in facts.calls)
     in_loop = any(address.startswith(f"{loop}/") for loop in facts.loops)
     return not address or inside or in_loop
 

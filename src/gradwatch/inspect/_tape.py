@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -190,9 +190,8 @@ class Tape:
         tree = walk(session.tree.model)  # The block may have built the model.
         selection, facts = self._selection(tree), session.facts
         sources = {Leaf("weight", n): w.variable for n, w in selection.weights.items()}
-        why = partial(not_recorded, facts=facts)
         return [
-            *_differentiated(native, target, sources, facts, why, native.recorder),
+            *_differentiated(native, target, sources, session),
             *absent(selection, tree, facts),
         ]
 
@@ -255,31 +254,31 @@ def _plain(native: Any, target: Any, variables: Any) -> list[Entry]:
         Leaf("weight", name): _source("variables", item)
         for name, item in variables.items()
     }
+    return _differentiated(native, target, sources, None)
 
-    def unrelated(leaf: Leaf) -> Reason:
-        return Reason(
-            "not_on_path",
-            f"Nothing this tape recorded leads from the target to {leaf.address!r}. A "
-            "plain tensor must be watched with `tape.watch(tensor)` before it is used, "
-            "and the target computed inside the `with` block.",
-        )
 
-    return _differentiated(native, target, sources, Facts(), unrelated)
+def _unrelated(leaf: Leaf, facts: Facts) -> Reason:
+    """Returns the reason for a plain tensor; no fact of a pass is known of it."""
+    del facts
+    return Reason(
+        "not_on_path",
+        f"Nothing this tape recorded leads from the target to {leaf.address!r}. A "
+        "plain tensor must be watched with `tape.watch(tensor)` before it is used, "
+        "and the target computed inside the `with` block.",
+    )
 
 
 def _differentiated(
-    native: Any,
-    target: Any,
-    weights: Mapping[Leaf, Any],
-    facts: Facts,
-    explain: Callable[[Leaf], Reason],
-    recorder: Any = None,
+    native: Any, target: Any, weights: Mapping[Leaf, Any], session: Session | None
 ) -> list[Entry]:
-    """Returns the entries of weights, and of the tensors that a recorder has tapped."""
+    """Returns the entries of weights, and of the tensors that a session has tapped."""
+    facts = session.facts if session else Facts()
     for leaf, weight in weights.items():
         dtype = keras.backend.standardize_dtype(weight.dtype)
         facts.specs[leaf] = (tuple(weight.shape), dtype)
-    taps, kept = (recorder.leaves, recorder.kept) if recorder else ({}, {})
+    recorder = native.recorder
+    taps, kept = (recorder.leaves, recorder.kept) if session else ({}, {})
+    explain = partial(not_recorded if session else _unrelated, facts=facts)
     sources = {**weights, **taps}
     gradients = native.gradient(target, list(sources.values()))
     return entries(facts, dict(zip(sources, gradients, strict=True)), kept, explain)

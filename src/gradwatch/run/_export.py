@@ -15,7 +15,7 @@ import numpy as np
 
 from .._errors import arg
 from ._codec import dumps
-from ._error import RunError, missing
+from ._error import RunError, needing
 from ._schema import FORMAT
 from ._series import Totals, masked, ratio
 from ._store import Store
@@ -49,10 +49,8 @@ def long(store: Store) -> Table:
 
 def to_pandas(store: Store) -> pd.DataFrame:
     """Returns a table of pandas, in which NaN and "not measured" differ."""
-    try:
+    with needing("pandas", "pandas", "`to_pandas`"):
         import pandas as pd
-    except ImportError:
-        raise missing("pandas", "pandas", "`to_pandas`") from None
     table = long(store)
     for name, column in table.items():
         if name in ("name", "kind"):
@@ -120,11 +118,9 @@ def _to_json(path: Path, table: Table, totals: Totals, rest: Mapping[str, Any]) 
 
 
 def _to_parquet(path: Path, table: Table) -> None:
-    try:
+    with needing("pyarrow", "pandas", "A .parquet file"):
         import pyarrow as pa
         from pyarrow import parquet
-    except ImportError:
-        raise missing("pyarrow", "pandas", "A .parquet file") from None
     columns = {}
     for name, column in table.items():
         columns[name] = pa.array(np.ma.getdata(column), mask=np.ma.getmaskarray(column))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 from ._event_file import EventFile, event, protos, strings, value
 
 
-class ImageWriter:
+class ImageWriter(EventFile):
     """Writes pictures into an event file of their own.
 
     Each is in the file when `write` returns. Unlike `RunWriter`, it raises what the
@@ -24,14 +22,7 @@ class ImageWriter:
         directory: The directory for the file, made with the first picture. It should
             hold no other run: TensorBoard follows one growing file of a directory at a
             time.
-
-    Attributes:
-        directory: The directory for the file.
     """
-
-    def __init__(self, directory: str | os.PathLike[str]) -> None:
-        self._file = EventFile(directory)
-        self.directory = self._file.directory
 
     def write(self, step: int, tag: str, png: bytes, size: tuple[int, int]) -> None:
         """Appends a picture.
@@ -49,9 +40,5 @@ class ImageWriter:
         tensor = strings(*(str(length).encode() for length in size), png)
         data_class = protos().DATA_CLASS_BLOB_SEQUENCE
         image = value(tag, tensor, "images", data_class=data_class)
-        self._file.prepare()
-        self._file.append(event(step, summary={"value": [image]}))
-
-    def close(self) -> None:
-        """Closes the file; a later `write` makes a new one."""
-        self._file.close()
+        self.prepare()
+        self.append(event(step, summary={"value": [image]}))

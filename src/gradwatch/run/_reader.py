@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 import warnings
@@ -215,12 +216,10 @@ def _no_run_in(directory: Path) -> str:
 def _sizes(directory: Path) -> dict[Path, int]:
     """Returns the event files by name, which begins with the time, and their sizes."""
     sizes = {}
-    try:
+    with contextlib.suppress(OSError):  # not there yet, or just deleted
         for path in sorted(directory.iterdir()):
             if "tfevents" in path.name and path.is_file():
                 sizes[path] = path.stat().st_size
-    except OSError:  # not there yet, or just deleted
-        pass
     return sizes
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from ._error import RunError, missing
+from ._error import RunError, needing
 
 
 @runtime_checkable
@@ -132,10 +132,8 @@ class WandbSink:
     def start(self, info: dict[str, Any]) -> None:
         """Begins a run if none was given, and puts the facts into its config."""
         if self._run is None:
-            try:
+            with needing("wandb", "wandb", "`WandbSink`"):
                 import wandb
-            except ImportError:
-                raise missing("wandb", "wandb", "`WandbSink`") from None
             self._run = wandb.init(**self._init)
         self._run.config.update({"gradwatch": info}, allow_val_change=True)
 
@@ -184,10 +182,8 @@ class MlflowSink:
 
     def start(self, info: dict[str, Any]) -> None:
         """Begins a run if there is none, and notes the facts as tags."""
-        try:
+        with needing("mlflow", "mlflow", "`MlflowSink`"):
             import mlflow
-        except ImportError:
-            raise missing("mlflow", "mlflow", "`MlflowSink`") from None
         self._client = mlflow.MlflowClient(tracking_uri=self.tracking_uri)
         active = mlflow.active_run()
         if self.run_id is None and active is not None:

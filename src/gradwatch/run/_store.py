@@ -146,9 +146,9 @@ class Store:
         self.restarts = 0
         self._window = window
         self._findings: list[tuple[int, dict[str, Any]]] = []
+        self._layouts: tuple[Layout, ...] = ()
         self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._rows: dict[tuple[Layout, str], Rows] = {}
-        self._layouts: tuple[Layout, ...] | None = None
 
     # writing --------------------------------------------------------------------------
 
@@ -240,7 +240,7 @@ class Store:
     def _forget_names(self) -> None:
         self._names.clear()
         self._rows.clear()
-        self._layouts = None
+        self._layouts = ()
 
     # what there is --------------------------------------------------------------------
 
@@ -280,7 +280,7 @@ class Store:
     @property
     def layouts(self) -> tuple[Layout, ...]:
         """The layouts, in the order of their first steps."""
-        if self._layouts is None:
+        if not self._layouts:
             self._layouts = tuple(dict.fromkeys(chunk.layout for chunk in self.chunks))
         return self._layouts
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import compress
 from typing import Any
@@ -32,15 +32,13 @@ def of_activation(examined: Pass, entry: Entry) -> Cause:
     return of_call(examined, examined.layer(address), inputs)
 
 
-def of_call(
-    examined: Pass, layer: Any, inputs: list[dict[str, Any]] | None = None
-) -> Cause:
+def of_call(examined: Pass, layer: Any, inputs: Sequence[Any] = ()) -> Cause:
     """Returns why the `call` of a layer gives something that is not finite."""
     log = watch_layer(examined, layer, until_bad=True)
     if log.forward() is None:
         # It returned finite numbers: the trouble is in what it gave to another layer.
         log = watch_layer(examined, layer, until_bad=False)
-    return _forward(log, layer, inputs or [])
+    return _forward(log, layer, inputs)
 
 
 def of_loss(examined: Pass) -> tuple[Cause, str | None]:
@@ -117,7 +115,7 @@ def _of_cast(examined: Pass, entry: Entry) -> Cause | None:
     return None
 
 
-def _forward(log: OperationLog, layer: Any, inputs: list[dict[str, Any]]) -> Cause:
+def _forward(log: OperationLog, layer: Any, inputs: Sequence[Any]) -> Cause:
     operation = log.forward()
     if operation is not None:
         return of_operation(operation)
@@ -126,12 +124,10 @@ def _forward(log: OperationLog, layer: Any, inputs: list[dict[str, Any]]) -> Cau
     limit = limit_of(dtype)
     ends = [abs(part[end] or 0) for part in inputs for end in ("min", "max")]
     size = max(ends, default=0.0)
-    zeros = any(part["zeros"] for part in inputs)
+    zeros, negative = (any(part[k] for part in inputs) for k in ("zeros", "negative"))
     fits = {
         "log of zero or division by zero (its inputs hold exact zeros)": zeros,
-        "log, square root or power of a negative number": any(
-            part["negative"] for part in inputs
-        ),
+        "log, square root or power of a negative number": negative,
         "overflow of exp": size > float(np.log(limit)),
         overflow(dtype)[0]: size**2 > limit or dtype == "float16",
     }
@@ -140,7 +136,7 @@ def _forward(log: OperationLog, layer: Any, inputs: list[dict[str, Any]]) -> Cau
         "; or ".join(compress(fits, fits.values())) or f"an operation inside {kind}",
         f"Look into `{kind}`: its operations could not be watched one by one, as "
         "inside a compiled function. Run it without compilation to learn more.",
-        {"inputs": inputs, "dtype": dtype},
+        {"inputs": [*inputs], "dtype": dtype},
         sure=False,
     )
 

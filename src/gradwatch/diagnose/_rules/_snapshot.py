@@ -196,9 +196,7 @@ class Snapshot(SnapshotColumns):
     @cached_property
     def rms(self) -> Numbers:
         """The root mean square of each gradient: its size, however many elements."""
-        return np.asarray(
-            self["norm"] / np.sqrt(np.maximum(self.parameters.sizes, 1.0))
-        )
+        return np.asarray(self["norm"] / np.sqrt(self.parameters.sizes))
 
     @cached_property
     def sensitivity(self) -> Numbers:

@@ -176,11 +176,10 @@ class ForwardPass:
                 )
 
     def _outputs_of(self, address: str) -> str:
-        layer: Any = self.tree.layers[address].layer
-        try:
-            flat = keras.tree.flatten_with_path(layer.output)
-        except AttributeError:
+        output = getattr(self.tree.layers[address].layer, "output", None)
+        if output is None:
             return f"Ask for {address!r} to see what it gives."
+        flat = keras.tree.flatten_with_path(output)
         return f"It gives {[f'{address}{path_text(path)}' for path, _ in flat]}."
 
 

@@ -54,11 +54,12 @@ class Encoder:
         self.layout = layout
         shape = asdict(layout)
         self._hash = hashlib.sha256(dumps(shape)).hexdigest()[:8]
-        self._metadata: dict[str, Meta] = {
-            "rows": shape,
-            "totals": {"names": layout.totals},
-            "histograms": {"rows": len(layout), "lowest": LOWEST, "highest": HIGHEST},
-            "replicas": {"columns": layout.columns},
+        buckets = {"lowest": LOWEST, "highest": HIGHEST}
+        self._metadata = {
+            "rows": _meta("rows", shape),
+            "totals": _meta("totals", {"names": layout.totals}),
+            "histograms": _meta("histograms", {"rows": len(layout), **buckets}),
+            "replicas": _meta("replicas", {"columns": layout.columns}),
         }
 
     def encode(self, record: Record, described: set[str]) -> list[Any]:
@@ -79,15 +80,15 @@ class Encoder:
         values = []
         for what, tensor in tensors.items():
             tag = f"{PLUGIN}/{what}/{self._hash}"
-            meta = None if tag in described else self._metadata[what]
-            values.append(_value(tag, tensor, what, meta))
+            plugin = None if tag in described else PLUGIN
+            values.append(value(tag, tensor, plugin, content=self._metadata[what]))
         return values
 
 
 def encode_facts(tag: str, facts: Mapping[str, Any]) -> Any:
     """Returns a finding or a note as the value of its tag."""
     what = "findings" if tag == FINDINGS else "note"
-    return _value(tag, strings(dumps(facts)), what, {})
+    return value(tag, strings(dumps(facts)), PLUGIN, content=_meta(what, {}))
 
 
 def dumps(facts: Mapping[str, Any]) -> bytes:
@@ -103,11 +104,8 @@ def _plain(thing: Any) -> Any:
     return str(thing)
 
 
-def _value(tag: str, tensor: Any, what: str, meta: Meta | None) -> Any:
-    if meta is None:
-        return value(tag, tensor)
-    content = dumps({"format": FORMAT, "what": what, **meta})
-    return value(tag, tensor, PLUGIN, content=content)
+def _meta(what: str, meta: Meta) -> bytes:
+    return dumps({"format": FORMAT, "what": what, **meta})
 
 
 # decoding -----------------------------------------------------------------------------

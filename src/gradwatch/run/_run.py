@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from ._export import export, to_pandas
 from ._reader import Reader, as_path
 from ._schema import Record
 from ._series import Series, Totals, span
-from ._store import Store
 from ._text import newest
 
 if TYPE_CHECKING:
@@ -79,10 +77,15 @@ class Run:
     Args:
         source: A `Reader`, of which nothing need have been read yet. `open_run` returns
             a run that has been read to the end.
+
+    Attributes:
+        directory: The directory it is read from.
+        store: The column store; everything else here is read from it.
     """
 
     def __init__(self, source: Reader) -> None:
         self._source = source
+        self.store, self.directory = source.store, source.directory
 
     # reading --------------------------------------------------------------------------
 
@@ -95,16 +98,6 @@ class Run:
             seconds: About how long to read. What is left is read by the next call.
         """
         return self._source.read(seconds)
-
-    @property
-    def directory(self) -> Path:
-        """The directory it is read from."""
-        return self._source.directory
-
-    @property
-    def store(self) -> Store:
-        """The column store; everything else here is read from it."""
-        return self._source.store
 
     @property
     def share(self) -> float:
@@ -197,9 +190,7 @@ class Run:
                 f"{name!r}, the last part of {len(matches)}: {names}. Ask for one of "
                 "them."
             )
-        raise AddressError(self._unknown(name, [each for _, each in keys], kinds))
-
-    def _unknown(self, name: object, known: list[str], kinds: tuple[str, ...]) -> str:
+        known = [each for _, each in keys]
         what = "an activation" if kinds == ("value",) else "a weight or an activation"
         hint = ""
         if kinds == ("value",) and name in self:
@@ -208,7 +199,7 @@ class Run:
             hint = f" Of {name!r} only the value was: `run.activation({name!r})`."
         elif near := closest(str(name), known):
             hint = f" Closest: {quoted(near)}."
-        return (
+        raise AddressError(
             f"`name` must be {what} that was recorded. Received: {name!r}, none of the "
             f"{counted(len(known), 'name')}.{hint} `run.names` and `run.activations` "
             "list them all."

@@ -357,6 +357,8 @@ class Store:
         }
         # Copied now and read later: the run may have gone on by then, or gone back.
         later = [(row, counts) for chunk, row in own for counts in chunk.counts]
+        # Of activations no histogram is recorded.
+        later = later if key[0] == "weight" else []
 
         def read() -> Histograms:
             due = [at for at, (_, counts) in enumerate(later) if counts is not None]

@@ -75,7 +75,7 @@ def of_gradient(examined: Pass, entry: Entry) -> Cause:
     else:
         layer = examined.around(owner)
     log = watch_layer(examined, layer, until_bad=False)
-    if log.backward() is None and layer is not examined.model:
+    if log.backward() is None and layer is not examined.tree.model:
         log = watch_penalty(examined, owner, of_weight=False)
     return _backward(examined, log, entry)
 
@@ -150,7 +150,7 @@ def _backward(examined: Pass, log: OperationLog, entry: Entry) -> Cause:
         layer = examined.layer(examined.owner(entry))
         dtype = str(getattr(layer, "compute_dtype", dtype))
     words, advice = overflow(dtype, " in the backward pass")
-    optimizer = getattr(examined.model, "optimizer", None)
+    optimizer = getattr(examined.tree.model, "optimizer", None)
     if dtype == "float16" and hasattr(optimizer, "dynamic_scale"):
         advice += (
             " The LossScaleOptimizer skips such a step and halves its scale: once in a "

@@ -34,11 +34,6 @@ class Pass:
     backward: bool
 
     @property
-    def model(self) -> Any:
-        """The model."""
-        return self.tree.model
-
-    @property
     def activations(self) -> list[Entry]:
         """The inputs and outputs of all layers, in the order of execution."""
         return [e for e in self.captured.entries if e.kind == "activation"]
@@ -51,7 +46,7 @@ class Pass:
 
     def layer(self, address: str) -> Any:
         """Returns the layer of an address; the model itself for ""."""
-        return self.tree.layers[address].layer if address else self.model
+        return self.tree.layers[address].layer if address else self.tree.model
 
     def owner(self, entry: Entry) -> str:
         """Returns the address of the layer that a weight or an activation is of."""

@@ -102,7 +102,7 @@ def _reach(examined: Pass) -> str:
 
 
 def _forward(examined: Pass) -> Autopsy | None:
-    model = examined.model.name
+    model = examined.tree.model.name
     entry = examined.first_activation()
     if entry is not None:
         cause = explain.of_activation(examined, entry)
@@ -116,7 +116,7 @@ def _forward(examined: Pass) -> Autopsy | None:
         return _result(what, cause, entry.value, note, **known)
     output = examined.first_output()
     if output is not None:
-        cause = explain.of_call(examined, examined.model)
+        cause = explain.of_call(examined, examined.tree.model)
         note = f"It arises in the `call` of {model!r} itself."
         return _result(("activation", output[0], "forward"), cause, output[1], note)
     value = examined.captured.value
@@ -164,7 +164,7 @@ def _backward(examined: Pass, notes: list[str]) -> Autopsy | None:
 
 
 def _update(examined: Pass, notes: list[str]) -> Autopsy | None:
-    optimizer = getattr(examined.model, "optimizer", None)
+    optimizer = getattr(examined.tree.model, "optimizer", None)
     if optimizer is None or not isinstance(examined.target, Loss):
         return None
     gradients = {

@@ -22,8 +22,7 @@ from ._entries import Entry, absent, entries
 from ._expected import require_loss
 from ._guard import ensure_built, specifications, untouched
 from ._layer_notes import address_in_traceback, note_layer
-from ._options import PLAIN, PassOptions
-from ._program import ForwardPass
+from ._program import PLAIN, ForwardPass, PassOptions
 from ._reasons import Reason, from_verdict
 
 KEPT = 16

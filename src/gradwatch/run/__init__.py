@@ -4,7 +4,7 @@ from ._codec import FINDINGS as FINDINGS
 from ._codec import Value as Value
 from ._codec import meta_of as meta_of
 from ._error import RunError as RunError
-from ._images import ImageWriter as ImageWriter
+from ._native import ImageWriter as ImageWriter
 from ._native import numbers as numbers
 from ._reader import Reader as Reader
 from ._run import Run as Run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 import warnings
@@ -221,12 +222,10 @@ class MlflowSink:
     def _name(self, name: str) -> str:
         """Returns the name in MLflow, which no other name has."""
         if name not in self._names:
-            plain = key = re.sub(r"[^\w\-./ ]", "-", name, flags=re.ASCII).strip("-")
-            number = 1
-            while key in self._names.values():
-                number += 1
-                key = f"{plain}-{number}"
-            self._names[name] = key
+            plain = re.sub(r"[^\w\-./ ]", "-", name, flags=re.ASCII).strip("-")
+            numbered = (f"{plain}-{number}" for number in itertools.count(2))
+            keys, taken = itertools.chain([plain], numbered), {*self._names.values()}
+            self._names[name] = next(key for key in keys if key not in taken)
         return self._names[name]
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ x = np.random.default_rng(0).normal(size=(4, 3)).astype("float32")
 
 
 def show(title, reason):
-    print(f"\n{title}\n  {reason.cause} at {reason.place!r}: {reason}")
+    print(f"\n{title}\n  {reason.cause} at {reason.address!r}: {reason}")
 
 
 def network(middle):
@@ -29,13 +29,13 @@ def network(middle):
 model = network(layers.Lambda(ops.stop_gradient, name="teacher"))
 reason = gw.why_none(model, x, name="encoder/kernel", target=gw.output())
 show("stop_gradient", reason)
-assert (reason.cause, reason.place) == ("stop_gradient", "teacher")
+assert (reason.cause, reason.address) == ("stop_gradient", "teacher")
 
 # 2. It goes through whole numbers.
 model = network(layers.Lambda(lambda t: ops.cast(t > 0, "float32"), name="binarise"))
 reason = gw.why_none(model, x, name="encoder/kernel", target=gw.output())
 show("a comparison", reason)
-assert (reason.cause, reason.place) == ("integer", "binarise")
+assert (reason.cause, reason.address) == ("integer", "binarise")
 
 # 3. The layer is frozen. Without asking for it by name, it is listed as missing.
 model = network(layers.Activation("tanh", name="tanh"))

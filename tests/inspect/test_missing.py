@@ -24,7 +24,7 @@ def look(model, x=X, target=None, wrt=None, **options):
             )
         facts = {n: "ok" if np.any(g) else "zero" for n, g in found.to_numpy().items()}
         for name, reason in found.missing.items():
-            facts[name] = f"{reason.cause} @{reason.place}"
+            facts[name] = f"{reason.cause} @{reason.address}"
             assert str(reason).endswith("."), str(reason)
         seen.append((facts, {n: str(r) for n, r in found.missing.items()}))
     assert seen[0] == seen[1], "compiled and not compiled disagree"

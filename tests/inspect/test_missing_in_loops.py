@@ -47,7 +47,7 @@ def test_a_cell_shows_its_steps_or_says_why_not(kind, compiled):
         return
     assert names == {cell}
     reason = found.missing[cell]
-    assert (reason.cause, reason.place) == ("inside_loop", cell)
+    assert (reason.cause, reason.address) == ("inside_loop", cell)
     assert "`gradwatch.activations('rnn')`" in str(reason)
     assert "unroll=True" in str(reason)
 
@@ -104,7 +104,7 @@ def test_the_shares_of_steps_inside_a_loop_say_why_not():
     found = ask(model, gw.weights("rnn", per_call=True))
     shares = {n: r for n, r in found.missing.items() if "@" in n}
     assert shares
-    assert {(r.cause, r.place) for r in shares.values()} == {
+    assert {(r.cause, r.address) for r in shares.values()} == {
         ("inside_loop", "rnn/lstm_cell")
     }
     assert len(found) == 3
@@ -148,7 +148,7 @@ def test_a_cut_inside_a_loop_is_found(unroll, compiled):
     wrt = [gw.weights(), gw.activations("pre"), gw.inputs()]
     found = ask(model, wrt, compiled=compiled)
     assert list(found) == []
-    assert {(r.cause, r.place) for r in found.missing.values()} == {
+    assert {(r.cause, r.address) for r in found.missing.values()} == {
         ("stop_gradient", "rnn/cell")
     }
 
@@ -181,7 +181,7 @@ def test_a_path_from_one_round_of_a_loop_to_the_next_is_followed(stop, compiled)
         assert all(np.any(gradient) for gradient in found.to_numpy().values())
         return
     assert list(found.missing) == names
-    assert {(r.cause, r.place) for r in found.missing.values()} == {
+    assert {(r.cause, r.address) for r in found.missing.values()} == {
         ("stop_gradient", "rnn/cell")
     }
 
@@ -277,7 +277,7 @@ def test_a_layer_inside_a_map_loop_or_branch(kind, compiled):
         return
     assert part == {"outer/part"}
     reason = found.missing["outer/part"]
-    assert (reason.cause, reason.place) == ("inside_loop", "outer/part")
+    assert (reason.cause, reason.address) == ("inside_loop", "outer/part")
     assert "`gradwatch.activations('outer')`" in str(reason)
     with pytest.raises(gw.AddressError, match=r"'outer/part'.*inside a compiled"):
         found.activation("outer/part")

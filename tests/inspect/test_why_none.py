@@ -37,7 +37,7 @@ def test_every_kind_of_name_has_an_answer(model, name, cause, place):
     """A weight, a layer, what goes in, an input; and names that have a gradient."""
     with assert_untouched(model):
         reason = gw.why_none(model, X, Y, name)
-    assert (reason.cause, reason.place) == (cause, place)
+    assert (reason.cause, reason.address) == (cause, place)
     assert str(reason).endswith(".")
 
 
@@ -77,7 +77,7 @@ def test_a_frozen_weight_is_explained():
     model.get_layer("hidden").trainable = False
     for name in ("hidden/bias", "hidden/kernel"):
         reason = gw.why_none(model, X, Y, name)
-        assert (reason.cause, reason.place) == ("frozen", name)
+        assert (reason.cause, reason.address) == ("frozen", name)
         assert "not trainable" in str(reason)
 
 
@@ -141,7 +141,7 @@ def test_a_short_name_and_a_layer_object_will_do(model):
     cut = ("stop_gradient", "cut")
     for name in (model.get_layer("a"), gw.weights("a/bias"), gw.activations("a")):
         reason = gw.why_none(model, X, Y, name)
-        assert (reason.cause, reason.place) == cut
+        assert (reason.cause, reason.address) == cut
 
 
 def test_a_tensor_inside_a_loop_is_explained():

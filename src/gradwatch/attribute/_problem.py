@@ -285,7 +285,7 @@ class Problem:
         with renamed(wrt="layer"):
             # Points come in numbers, the batch as it is once.
             loop = points is not None
-            captured = engine.run(self.model, x, self._y, target, given, loop=loop)
+            captured = engine.run(self.model, x, self._y, target, *given, loop=loop)
         scores = captured.extras.get("scores")
         if scores is None:  # A loss is one number for all examples.
             scores = ops.broadcast_to(captured.value, (len(rows),))
@@ -307,7 +307,7 @@ class Problem:
         leaves = by_leaf if self._at is None else self._at.dtypes
         entries = [by_leaf[leaf] for leaf in leaves]
         gradients = [self._gradient(entry, entries) for entry in entries]
-        self.ruled = captured.ruled
+        self.ruled = captured.facts.ruled
         if self._at is None:
             places = [self._place(e.name, e.leaf.address, e.value) for e in entries]
             self._at = Tensors({e.leaf: e.dtype for e in entries}, places)

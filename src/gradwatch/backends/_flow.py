@@ -18,7 +18,7 @@ class Cut:
     kind: str
     """`"stop_gradient"`, `"integer"` or `"not_differentiable"`."""
     operation: str
-    place: str
+    address: str
     """The address of the layer in which it runs; empty in the model's own `call`."""
 
 

@@ -56,7 +56,7 @@ class BaseProbe(Probe, ABC):
         del tensor
         return True
 
-    def place(self, address: str) -> contextlib.AbstractContextManager[None]:
+    def layer(self, address: str) -> contextlib.AbstractContextManager[None]:
         """Does nothing: the layers of operations are not asked for."""
         del address
         return contextlib.nullcontext()

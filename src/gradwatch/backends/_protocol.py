@@ -92,7 +92,7 @@ class Recorder(Protocol):
     def is_dense(self, tensor: object) -> bool:
         """Returns whether it is a plain tensor of the framework, not ragged."""
 
-    def place(self, address: str) -> AbstractContextManager[None]:
+    def layer(self, address: str) -> AbstractContextManager[None]:
         """Notes that operations inside the `with` belong to this layer."""
 
     def read(self, variable: Any) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 from .._errors import GradwatchError, counted
 from ..run import KINDS, Layout, Record, Run, open_run
 from ..summarise import COLUMNS, Row, blank
-from ._engine import RuleEngine
+from ._engine import RuleEngine, finding_of
 from ._finding import Finding
 from ._measured import Measured
-from ._rules import COUNTS, PATIENCE, nonfinite
+from ._rules import COUNTS, PATIENCE, Sign, nonfinite
 from ._symptoms import require_symptoms
 
 
@@ -211,15 +211,8 @@ def _nonfinite_anywhere(rows: list[Any]) -> tuple[Finding, ...]:
     bad = {row.name: row.nonfinite for row in rows if row.nonfinite}
     if not bad:
         return ()
-    count = sum(bad.values())
-    places = f"{len(bad)} of {len(rows)}"
-    finding = Finding(
-        nonfinite.symptom,
-        addresses=tuple(bad),
-        evidence={COUNTS[0]: count, "places concerned": places},
-        healthy=nonfinite.healthy,
-        confidence=0.99,
-        try_first=nonfinite.try_first,
-        measured=Measured("nonfinite_gradients", count, high=0.0),
-    )
-    return (finding,)
+    measured = Measured("nonfinite_gradients", sum(bad.values()), high=0.0)
+    where = f"{len(bad)} of {len(rows)}"
+    evidence = {COUNTS[0]: sum(bad.values()), "places concerned": where}
+    sign = Sign(measured, evidence, tuple(bad), confidence=0.99)
+    return (finding_of(nonfinite, sign),)

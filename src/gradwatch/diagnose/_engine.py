@@ -138,7 +138,8 @@ class RuleEngine:
             rows, layout = blank((0, len(COLUMNS))), Layout((), (), ())
             record = Record(step, layout, rows, None, {})
             snapshot = History(self._facts).append(record)
-            new += [_finding(frozen, s, snapshot, step) for s in frozen.look(snapshot)]
+            steps = {"since": step, "step": step}
+            new += [finding_of(frozen, sign, **steps) for sign in frozen.look(snapshot)]
         known = [(finding.symptom, finding.addresses) for finding in self.findings]
         new = [f for f in new if (f.symptom, f.addresses) not in known]
         self.findings += new
@@ -206,7 +207,9 @@ class RuleEngine:
                 yield from self._end(streak.finding, None)
             elif not explained:
                 streak.finding = len(self.findings)
-                self.findings.append(_finding(rule, sign, step, streak.since))
+                steps = {"since": streak.since, "step": step.step}
+                others = excluded(rule, step)
+                self.findings.append(finding_of(rule, sign, excluded=others, **steps))
                 yield streak.finding
         for streak in (s for key, s in streaks.items() if key not in signs):
             streak.count, streak.misses = 0, streak.misses + 1
@@ -224,21 +227,20 @@ def _stride(rule: Rule) -> int:
     return min(rule.patience, PATIENCE)
 
 
-def _finding(rule: Rule, sign: Sign, step: Snapshot, since: int) -> Finding:
+def finding_of(rule: Rule, sign: Sign, **seen: Any) -> Finding:
+    """Returns the finding that a sign of a rule becomes; `seen` has its steps."""
     measured, evidence = sign.measured, sign.evidence
     return Finding(
         rule.symptom,
         addresses=sign.addresses,
-        since=since,
-        step=step.step,
         evidence={evidence: measured.value or 0}
         if isinstance(evidence, str)
         else dict(evidence),
         healthy=sign.healthy or rule.healthy,
         confidence=confidence(measured) if sign.confidence is None else sign.confidence,
-        excluded=excluded(rule, step),
         try_first=sign.try_first or rule.try_first,
         measured=measured,
+        **seen,
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,10 +47,9 @@ class EvidencePanel:
         measured = finding.measured
         if measured is None or not self.limited:
             return ()
-        below = () if measured.low is None else ((0.0, measured.low),)
         top = 1.0 if self.scale == "share" else math.inf
-        above = () if measured.high is None else ((measured.high, top),)
-        return (*below, *above)
+        zones = ((0.0, measured.low), (measured.high, top))
+        return tuple((a, b) for a, b in zones if a is not None and b is not None)
 
     def numbers(self, step: Snapshot, addresses: tuple[str, ...]) -> q.Named:
         """Returns the numbers of a step that are shown of a finding's addresses."""
@@ -89,24 +90,19 @@ def evidence_of(finding: Finding, run: Run) -> list[Evidence]:
     if not panels or not len(run.steps):
         return []
     confirmed = int(np.argmin(np.abs(run.steps - finding.step)))
-    shown = {"steps": range(len(run.steps)), "depth": range(confirmed, confirmed + 1)}
-    numbers: list[list[q.Named]] = [[] for _ in panels]
-    with np.errstate(all="ignore"):
-        for at, step in enumerate(snapshots(run)):
-            for panel, own in zip(panels, numbers, strict=True):
-                if at in shown[panel.over]:
-                    own.append(panel.numbers(step, finding.addresses))
-    return [
-        Evidence(panel, panel.zones(finding), run.steps[shown[panel.over]], _lines(own))
-        for panel, own in zip(panels, numbers, strict=True)
-    ]
-
-
-def _lines(numbers: list[q.Named]) -> dict[str, NDArray[np.float64]]:
-    names = dict.fromkeys(name for step in numbers for name in step)
-    return {
-        name: np.array([step.get(name, math.nan) for step in numbers]) for name in names
-    }
+    shown = {"steps": slice(None), "depth": slice(confirmed, confirmed + 1)}
+    result = []
+    for panel in panels:
+        own = shown[panel.over]
+        chosen = itertools.islice(snapshots(run), own.start, own.stop)
+        with np.errstate(all="ignore"):
+            numbers = [panel.numbers(step, finding.addresses) for step in chosen]
+        names = dict.fromkeys(name for each in numbers for name in each)
+        lines = {
+            n: np.array([each.get(n, math.nan) for each in numbers]) for n in names
+        }
+        result.append(Evidence(panel, panel.zones(finding), run.steps[own], lines))
+    return result
 
 
 def within(name: str, addresses: Sequence[str]) -> bool:
@@ -124,22 +120,19 @@ def within(name: str, addresses: Sequence[str]) -> bool:
     return name in addresses or name.startswith(below + calls)
 
 
+_over_steps = partial(EvidencePanel, "steps")
+_along_layers = partial(EvidencePanel, "depth")
+_share = partial(_over_steps, scale="share", addresses="alone")
+
+
 def _total(
     label: str,
-    numbers: dict[str, Callable[[Snapshot], float]],
-    limited: bool = True,
-    scale: Literal["log", "share", "linear"] = "log",
+    number: Callable[[Snapshot], float],
+    name: str = "all gradients",
+    **options: Any,
 ) -> EvidencePanel:
-    """Returns a panel of numbers of the step as a whole, by what they are of."""
-
-    def quantity(step: Snapshot) -> q.Named:
-        return {name: number(step) for name, number in numbers.items()}
-
-    return EvidencePanel("steps", label, quantity, limited, scale)
-
-
-def _share(label: str, quantity: Callable[[Snapshot], q.Named]) -> EvidencePanel:
-    return EvidencePanel("steps", label, quantity, True, "share", "alone")
+    """Returns a panel of a number of the step as a whole, named by what it is of."""
+    return _over_steps(label, lambda step: {name: number(step)}, **options)
 
 
 def _along_depth(
@@ -153,18 +146,18 @@ def _along_depth(
         return {ends: q.input_over_output(numbers(step)) ** power}
 
     return (
-        EvidencePanel("depth", label, numbers, limited=False),
-        EvidencePanel("steps", f"{label},\n{ends}", trend),
+        _along_layers(label, numbers, limited=False),
+        _over_steps(f"{label},\n{ends}", trend),
     )
 
 
-_NORM = _total("norm of all gradients", {"all gradients": q.gradient_norm}, False)
-_LAYERS = EvidencePanel("depth", "norm of the gradient", q.layer_norms, False)
+_NORM = _total("norm of all gradients", q.gradient_norm, limited=False)
+_LAYERS = _along_layers("norm of the gradient", q.layer_norms, limited=False)
 _ZEROS = _share("share of zeros", q.zero_shares)
-_LOSS = _total("loss", {"loss": q.loss}, False, "linear")
-_SPREAD = EvidencePanel("depth", "spread of weights × root of inputs", q.weight_spreads)
-_RATIOS = EvidencePanel(
-    "depth", "update over weight", q.update_ratios, limited=False, addresses="added"
+_LOSS = _total("loss", q.loss, "loss", limited=False, scale="linear")
+_SPREAD = _along_layers("spread of weights × root of inputs", q.weight_spreads)
+_RATIOS = _along_layers(
+    "update over weight", q.update_ratios, limited=False, addresses="added"
 )
 _RECENT = f"the last {WINDOW} steps"
 _BEGINNING = "over that of the beginning"
@@ -173,49 +166,41 @@ _SINGLE = {
     "nonfinite_gradients": _NORM,
     "nonfinite_loss": _NORM,
     "skipped_steps": _total(
-        "steps that loss scaling skipped", {"skipped": q.skipped_share}, scale="share"
+        "steps that loss scaling skipped", q.skipped_share, "skipped", scale="share"
     ),
     "missing_gradients": _LAYERS,
     "zero_gradients": _LAYERS,
     "dead_units": _share("share of units without a gradient", q.dead_units),
-    "gradient_left": _total(
-        _BEGINNING, {"gradient": q.gradient_left, "loss": q.loss_left}
+    "gradient_left": _over_steps(
+        _BEGINNING, lambda s: {"gradient": q.gradient_left(s), "loss": q.loss_left(s)}
     ),
-    "gradient_growth": _total(
-        f"gradient {_BEGINNING}", {"gradient": q.gradient_growth}
-    ),
-    "gradient_bursts": _total(
-        "norm over the usual", {"all gradients": q.norm_over_usual}
-    ),
+    "gradient_growth": _total(f"gradient {_BEGINNING}", q.gradient_growth, "gradient"),
+    "gradient_bursts": _total("norm over the usual", q.norm_over_usual),
     "sequence_share": _share(
         "share of elements that hold the gradient", q.sequence_shares
     ),
-    "sequence_growth": EvidencePanel(
-        "steps", "gradient before over after the layer", q.sequence_growth
+    "sequence_growth": _over_steps(
+        "gradient before over after the layer", q.sequence_growth
     ),
     "slope": _share("mean slope over the steepest", q.slopes),
     "lost_gradients": _ZEROS,
     "lost_updates": replace(_ZEROS, limited=False),
-    "clipped_length": _total(
-        "what clipping leaves of it", {"all gradients": q.left_by_clipping}
-    ),
+    "clipped_length": _total("what clipping leaves of it", q.left_by_clipping),
     "update_ratio": _total(
-        "update over weight", {"the usual kernel": q.usual_update_ratio}
+        "update over weight", q.usual_update_ratio, "the usual kernel"
     ),
     "weight_growth": _total(
-        f"norm of the weights {_BEGINNING}", {"all weights": q.weight_growth}
+        f"norm of the weights {_BEGINNING}", q.weight_growth, "all weights"
     ),
     "weight_spread": _SPREAD,
     "equal_weights": replace(_SPREAD, limited=False),
-    "largest_layer": EvidencePanel(
-        "depth", "gradient over that of the second largest", q.layer_dominance
+    "largest_layer": _along_layers(
+        "gradient over that of the second largest", q.layer_dominance
     ),
-    "largest_head": EvidencePanel(
-        "steps", "gradient × weight, over the quieter head", q.head_dominance
+    "largest_head": _over_steps(
+        "gradient × weight, over the quieter head", q.head_dominance
     ),
-    "step_agreement": _total(
-        "agreement of steps (1 is chance)", {_RECENT: q.agreement}
-    ),
+    "step_agreement": _total("agreement of steps (1 is chance)", q.agreement, _RECENT),
     "frozen_weights": _RATIOS,
     "moving_weights": _RATIOS,
     "loss": _LOSS,

@@ -177,8 +177,6 @@ _FIELDS = tuple(name for name in Finding.__dataclass_fields__ if name != "direct
 
 
 def _listed(addresses: tuple[str, ...], limit: int) -> str:
-    if len(addresses) == 1:
-        return repr(addresses[0])
     shown = quoted(addresses, limit)
     count = counted(len(addresses), "place")
     return shown if len(addresses) <= limit else f"{shown} ({count})"

@@ -14,7 +14,7 @@ from ._guard import seeds_of as seeds_of
 from ._guard import specifications as specifications
 from ._guard import untouched as untouched
 from ._layer_notes import note_layer as note_layer
-from ._options import PassOptions as PassOptions
+from ._program import PassOptions as PassOptions
 from ._program import input_names as input_names
 from ._reasons import Reason as Reason
 from ._reasons import not_recorded as not_recorded

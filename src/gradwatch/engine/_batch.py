@@ -10,7 +10,7 @@ from typing import Any
 import keras
 
 from .._errors import GradwatchError
-from ..targets import Target
+from ..targets import Loss, Target
 from ._convert import batch_size, to_tensors
 from ._expected import check_inputs, check_labels, single_input, takes_text
 
@@ -38,12 +38,7 @@ class Batch:
 
 
 def make_batch(
-    model: keras.Layer,
-    x: Any,
-    y: Any,
-    target: Target,
-    scale: Any,
-    given: Sequence[Any] = (),
+    model: keras.Layer, x: Any, y: Any, target: Target, given: Sequence[Any]
 ) -> Batch:
     """Checks and converts the data of the caller.
 
@@ -52,7 +47,6 @@ def make_batch(
         x: One batch of inputs.
         y: Labels of the batch.
         target: The target to differentiate.
-        scale: The loss scale.
         given: Activations that replace the outputs of layers.
 
     Raises:
@@ -73,10 +67,19 @@ def make_batch(
     arrays = {
         name: to_tensors(value, name) for name, value in target.arrays(y, size).items()
     }
-    if scale is not None:
-        scale = keras.ops.convert_to_tensor(scale, dtype="float32")
+    scale = _scale(model, target)
     parts = {"x": x, "y": y, "arrays": arrays, "scale": scale, "given": [*given]}
     leaves, numbers = keras.tree.flatten(parts), itertools.count()
     indices = [None if leaf is None else next(numbers) for leaf in leaves]
     tensors = [leaf for leaf in leaves if leaf is not None]
     return Batch(tensors, keras.tree.pack_sequence_as(parts, indices), size)
+
+
+def _scale(model: Any, target: Target) -> Any:
+    """Returns the loss scale that `fit` would use now, or None."""
+    optimizer = getattr(model, "optimizer", None)
+    if not isinstance(target, Loss) or optimizer is None:
+        return None
+    one = 1.0
+    scale = optimizer.scale_loss(one)
+    return None if scale is one else keras.ops.convert_to_tensor(scale, "float32")

@@ -6,8 +6,8 @@ import contextlib
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, fields
 from typing import Any
 
 import keras
@@ -22,35 +22,26 @@ from ._entries import Entry, absent, entries
 from ._expected import require_loss
 from ._guard import ensure_built, specifications, untouched
 from ._layer_notes import address_in_traceback, note_layer
-from ._options import PLAIN, PassOptions
-from ._program import ForwardPass
+from ._program import PLAIN, ForwardPass, PassOptions
 from ._reasons import Reason, from_verdict
 
 KEPT = 16
 """Maximum number of compiled passes of an engine; the least recently used goes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Captured:
-    """The results of one pass, by name.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured(Passed):
+    """A pass with its results by name.
 
     Attributes:
-        value: The value of the target.
-        outputs: The outputs of the model.
         entries: The gradients, and the reasons for missing ones.
         parts: The inputs `x`, the labels `y` and the rest of the batch, as tensors.
         weights: All variables by address, to report which of them are not finite.
-        extras: The `scores` of the examples, if the pass was asked for them.
-        ruled: Number of operations whose backward rule was replaced.
     """
 
-    value: Any
-    outputs: dict[str, Any]
     entries: list[Entry]
     parts: dict[str, Any]
     weights: dict[str, Any]
-    extras: Mapping[str, Any]
-    ruled: int
 
 
 @dataclass(slots=True)
@@ -95,8 +86,7 @@ class Engine:
                 )
         self.wrt = () if wrt == () else tuple(selectors(wrt))
         self.training = training
-        at_first = compiled is None and current().COMPILES_FIRST
-        self.compiled = True if at_first else compiled
+        self.compiled = (compiled is None and current().COMPILES_FIRST) or compiled
         self.options = options
         self.traces = 0
         self._ready: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -108,8 +98,7 @@ class Engine:
         x: Any,
         y: Any,
         target: Target,
-        given: Sequence[Any] = (),
-        *,
+        *given: Any,
         loop: bool = False,
     ) -> Captured:
         """Runs forward and backward once.
@@ -119,11 +108,11 @@ class Engine:
             x: One batch of inputs.
             y: Labels of the batch.
             target: The target to differentiate.
-            given: The activations that the options of this engine declare as given.
+            *given: The activations that the options of this engine declare as given.
             loop: True if more passes of this signature follow, so that the first one
                 is worth compiling.
         """
-        batch = self.ready(model, x, y, target, given)
+        batch = self.ready(model, x, y, target, *given)
         variables = tuple((id(v), v.trainable) for v in model.variables)
         key = (variables, target.key(), batch.signature, self._mode(target))
         with _tracing:
@@ -138,15 +127,13 @@ class Engine:
             passed = self._execute(runner, model, batch, target)
         return _captured(passed, prepared, batch)
 
-    def ready(
-        self, model: Any, x: Any, y: Any, target: Target, given: Sequence[Any] = ()
-    ) -> Batch:
+    def ready(self, model: Any, x: Any, y: Any, target: Target, *given: Any) -> Batch:
         """Checks the arguments of `run`, and builds the model if necessary."""
         require_model(model)
         if isinstance(target, Loss):
             require_loss(model, target)
         current().synchronise(model)
-        batch = make_batch(model, x, y, target, _scale(model, target), given)
+        batch = make_batch(model, x, y, target, given)
         if model in self._ready:
             return batch
         with _tracing:
@@ -291,16 +278,6 @@ def _parts(model: Any) -> list[weakref.ref[Any] | None]:
     return [None if part is None else weakref.ref(part) for part in parts]
 
 
-def _scale(model: Any, target: Target) -> Any:
-    """Returns the loss scale that `fit` would use now, or None."""
-    optimizer = getattr(model, "optimizer", None)
-    if not isinstance(target, Loss) or optimizer is None:
-        return None
-    one = 1.0
-    scaled = optimizer.scale_loss(one)
-    return None if scaled is one else scaled
-
-
 def _prepare(program: ForwardPass, *, compiled: bool) -> Runner:
     tensors = program.batch.tensors
     return current().prepare(program, program.variables, tensors, compiled=compiled)
@@ -327,13 +304,10 @@ def _captured(passed: Passed, prepared: _Prepared, batch: Batch) -> Captured:
 
     named = entries(passed.facts, passed.gradients, passed.kept, explain)
     return Captured(
-        passed.value,
-        passed.outputs,
-        named + prepared.absent,
-        batch.unflatten(batch.tensors),
-        prepared.weights,
-        passed.extras,
-        passed.facts.ruled,
+        **{field.name: getattr(passed, field.name) for field in fields(passed)},
+        entries=named + prepared.absent,
+        parts=batch.unflatten(batch.tensors),
+        weights=prepared.weights,
     )
 
 

@@ -48,7 +48,7 @@ def entries(
     explain: Callable[[Leaf], Reason],
 ) -> list[Entry]:
     """Names every leaf of a pass: weights first, then activations, then inputs."""
-    depth = {address: number for number, address in enumerate(facts.order)}
+    depth = {address: number for number, address in enumerate(facts.calls)}
     named: dict[str, Entry] = {}
     for leaf in sorted(facts.specs, key=lambda leaf: KINDS.index(leaf.kind)):
         gradient, reason = gradients.get(leaf), None
@@ -78,28 +78,29 @@ def absent(selection: Selection, tree: Tree, facts: Facts) -> Iterator[Entry]:
     seen = {leaf.address for leaf in facts.specs if leaf.kind == "weight" and leaf.call}
     for address in selection.per_call:
         node = selection.weights[address]
-        layer = node.layer
-        if address in seen or not layer:
-            continue
-        in_loop = layer in facts.hidden or loop_around(layer, tree) in facts.loops
-        reason = hidden(layer, tree) if in_loop else not_called(layer)
-        name = Leaf("weight", address, call=1).name({})
-        yield _weight_entry(name, node, reason)
+        if address not in seen and node.layer:
+            reason = _not_run(node.layer, tree, facts) or not_called(node.layer)
+            name = Leaf("weight", address, call=1).name({})
+            yield _weight_entry(name, node, reason)
     reached = {(leaf.address, leaf.at) for leaf in facts.specs}
     for tap in selection.taps:
         address = tap.address
-        in_loop = loop_around(address, tree) in facts.loops
-        if address in facts.hidden or (in_loop and not facts.calls[address]):
-            reason = hidden(address, tree)
-        elif (address, tap.at) in reached:
-            continue
-        elif not facts.calls[address]:
-            reason = not_called(address)
-        else:
+        absence = _not_run(address, tree, facts)
+        if absence is None:
+            if (address, tap.at) in reached:
+                continue
             text = f"The layer {address!r} was called, but no tensor is its {tap.at}."
-            reason = Reason("integer", text, address)
+            absence = Reason("integer", text, address)
         name = tap.name({address: 2} if tap.call else {})
-        yield Entry(name, Leaf("activation", name), reason=reason)
+        yield Entry(name, Leaf("activation", name), reason=absence)
+
+
+def _not_run(address: str, tree: Tree, facts: Facts) -> Reason | None:
+    """Returns why no call of a layer was seen; None if one was."""
+    in_loop = loop_around(address, tree) in facts.loops
+    if address in facts.hidden or (in_loop and not facts.calls[address]):
+        return hidden(address, tree)
+    return None if facts.calls[address] else not_called(address)
 
 
 def _weight_entry(name: str, node: WeightNode, reason: Reason) -> Entry:

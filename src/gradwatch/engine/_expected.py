@@ -89,14 +89,13 @@ def _by_key(model: Any, x: dict[str, Any], expected: list[Any]) -> list[Any]:
 
 
 def _fits(shape: tuple[int, ...], spec: tuple[int | None, ...]) -> bool:
-    if len(shape) == len(spec):
-        return all(s is None or s == d for d, s in zip(shape, spec, strict=True))
     # Keras itself adds or drops a last axis of length one.
     if len(shape) + 1 == len(spec) and spec[-1] == 1:
-        return _fits(shape, spec[:-1])
-    if len(shape) == len(spec) + 1 and shape[-1] == 1:
-        return _fits(shape[:-1], spec)
-    return False
+        spec = spec[:-1]
+    elif len(shape) == len(spec) + 1 and shape[-1] == 1:
+        shape = shape[:-1]
+    pairs = zip(shape, spec, strict=False)
+    return len(shape) == len(spec) and all(s is None or s == d for d, s in pairs)
 
 
 def check_labels(model: Any, y: Any, target: Target) -> None:

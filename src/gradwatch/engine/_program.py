@@ -16,10 +16,31 @@ from ..select import NOTHING, Leaf, Selection, Tree, matching_inputs, path_text
 from ..targets import Setting, Target, named_outputs
 from ._batch import Batch
 from ._expected import symbolic_inputs
-from ._options import PLAIN, PassOptions
 from ._reasons import TARGET
 from ._rules import ruled
 from ._session import Facts, Session
+
+
+@dataclass(frozen=True, slots=True)
+class PassOptions:
+    """Options of a pass.
+
+    Attributes:
+        each: Whether the target is one number per example. The numbers are then in
+            `Captured.extras["scores"]`.
+        differentiate: False runs the forward pass only.
+        rule: Name of another backward rule for nonlinearities; see `engine/_rules.py`.
+        given: Activations that are passed with the batch instead of computed. The
+            model continues from them.
+    """
+
+    each: bool = False
+    differentiate: bool = True
+    rule: str | None = None
+    given: tuple[Leaf, ...] = ()
+
+
+PLAIN = PassOptions()
 
 
 class _Scope(keras.StatelessScope):
@@ -109,7 +130,7 @@ class ForwardPass:
                 arrays=parts["arrays"],
                 read={leaf: sized(tensor) for leaf, tensor in session.read.items()},
             )
-            with recorder.place(TARGET):
+            with recorder.layer(TARGET):
                 value, extras = self._value(setting, named)
         self.unlisted = scope.unlisted
         self._check_taps()
@@ -176,11 +197,10 @@ class ForwardPass:
                 )
 
     def _outputs_of(self, address: str) -> str:
-        layer: Any = self.tree.layers[address].layer
-        try:
-            flat = keras.tree.flatten_with_path(layer.output)
-        except AttributeError:
+        output = getattr(self.tree.layers[address].layer, "output", None)
+        if output is None:
             return f"Ask for {address!r} to see what it gives."
+        flat = keras.tree.flatten_with_path(output)
         return f"It gives {[f'{address}{path_text(path)}' for path, _ in flat]}."
 
 

@@ -25,14 +25,14 @@ class Reason:
 
     `cause` is one of `"frozen"`, `"integer"`, `"not_called"`, `"inside_loop"`,
     `"stop_gradient"`, `"not_differentiable"`, `"other_output"`, `"not_on_path"`,
-    `"lost"`, or `"none"` if there is a gradient after all. `place` is the address
+    `"lost"`, or `"none"` if there is a gradient after all. `address` is that
     of the layer that cuts the path: `"target"` for the target, and empty for the
     model's own `call`.
     """
 
     cause: str
     sentence: str
-    place: str = ""
+    address: str = ""
 
     def __str__(self) -> str:
         return self.sentence
@@ -150,7 +150,7 @@ def not_recorded(leaf: Leaf, facts: Facts) -> Reason:
 
     A tape does not record operations, so the cut cannot be named.
     """
-    if not facts.order:
+    if not facts.calls:
         return Reason(
             "not_called",
             "Nothing of the model ran inside this tape: the forward pass must be "
@@ -177,7 +177,7 @@ def _called(address: str, facts: Facts) -> bool:
 
     The cell of an RNN counts as called with the RNN: its loop may be compiled.
     """
-    inside = any(f"{seen}/".startswith(f"{address}/") for seen in facts.order)
+    inside = any(f"{seen}/".startswith(f"{address}/") for seen in facts.calls)
     in_loop = any(address.startswith(f"{loop}/") for loop in facts.loops)
     return not address or inside or in_loop
 
@@ -194,11 +194,11 @@ def _cut(cuts: tuple[Cut, ...]) -> Reason:
     stops = [cut for cut in cuts if cut.kind == "stop_gradient"]
     known = [cut for name in _FAMILIAR for cut in cuts if cut.operation == name]
     first = [*stops, *known, *cuts][0]
-    where = _where(first.place)
-    elsewhere = [cut for cut in cuts if cut.place != first.place]
+    where = _where(first.address)
+    elsewhere = [cut for cut in cuts if cut.address != first.address]
     names = {cut: f"`{cut.operation}` " for cut in elsewhere}
     names |= {cut: "" for cut in elsewhere if cut.operation == first.operation}
-    rest = {f"{name}{_where(cut.place)}" for cut, name in names.items()}
+    rest = {f"{name}{_where(cut.address)}" for cut, name in names.items()}
     also = f" (also {', '.join(sorted(rest))})" if rest else ""
     if first.kind == "stop_gradient":
         text = (
@@ -217,7 +217,7 @@ def _cut(cuts: tuple[Cut, ...]) -> Reason:
             "is flat almost everywhere, so no gradient passes. Use a smooth version of "
             "it."
         )
-    return Reason(first.kind, text, first.place)
+    return Reason(first.kind, text, first.address)
 
 
 def _where(address: str) -> str:

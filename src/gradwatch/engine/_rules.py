@@ -23,6 +23,7 @@ from ..backends import Tensor, current
 from ._session import Facts
 
 Function = Callable[[Tensor], Tensor]
+Rule = Callable[[Function, Tensor], Tensor]
 
 RECTIFIERS = ("relu", "relu6", "leaky_relu", "elu", "selu", "celu", "gelu", "silu")
 """Functions that guided backpropagation and deconvolution change."""
@@ -98,7 +99,7 @@ def _step(difference: Tensor) -> tuple[Tensor, Tensor]:
     return near, ops.where(near, ops.ones_like(difference), difference)
 
 
-RULES: dict[str, dict[str, Callable[[Function, Tensor], Tensor]]] = {
+RULES: dict[str, dict[str, Rule]] = {
     "guided": dict.fromkeys(RECTIFIERS, guided),
     "deconvnet": dict.fromkeys(RECTIFIERS, deconvnet),
     "rescale": {
@@ -112,39 +113,30 @@ _active: ContextVar[Facts | None] = ContextVar("gradwatch_rule", default=None)
 """The facts of the innermost pass in this context; None inside a replaced function."""
 
 
-def _around(
-    rule: Callable[[Function, Tensor], Tensor],
-    facts: Facts,
-    function: Callable[..., Tensor],
-    x: Any,
-    *args: Any,
-    **kwargs: Any,
-) -> Any:
-    """Calls a function of Keras with another backward rule, and counts it."""
-    is_tensor = keras.ops.is_tensor(x) and not isinstance(x, keras.KerasTensor)
-    is_float = is_tensor and "float" in keras.backend.standardize_dtype(x.dtype)
-    if _active.get() is not facts or not is_float:
-        return function(x, *args, **kwargs)
-    # Keras implements some of these functions by calling others of them.
-    token = _active.set(None)
-    try:
-        facts.ruled += 1
-        return rule(lambda t: function(t, *args, **kwargs), x)
-    finally:
-        _active.reset(token)
-
-
 @contextlib.contextmanager
 def ruled(name: str | None, facts: Facts) -> Iterator[None]:
     """Applies a backward rule to the nonlinearities that are called in the block."""
+
+    def around(rule: Rule, function: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+        is_tensor = keras.ops.is_tensor(x) and not isinstance(x, keras.KerasTensor)
+        is_float = is_tensor and "float" in keras.backend.standardize_dtype(x.dtype)
+        if _active.get() is not facts or not is_float:
+            return function(x, *args, **kwargs)
+        # Keras implements some of these functions by calling others of them.
+        token = _active.set(None)
+        try:
+            facts.ruled += 1
+            return rule(lambda t: function(t, *args, **kwargs), x)
+        finally:
+            _active.reset(token)
+
     token = _active.set(facts)
     try:
         with Shadows() as shadows:
             for module in operation_modules():
                 for function, rule in RULES.get(name or "", {}).items():
                     if hasattr(module, function):
-                        around = functools.partial(_around, rule, facts)
-                        shadows.put(module, function, around)
+                        shadows.put(module, function, functools.partial(around, rule))
             yield
     finally:
         _active.reset(token)

@@ -33,8 +33,7 @@ class Facts:
     """Facts that a session learns from a forward pass.
 
     Attributes:
-        calls: Number of calls of each layer.
-        order: Addresses of the layers in the order of their first calls.
+        calls: Number of calls of each layer, in the order of their first calls.
         loops: RNN layers that were called. Their cells ran too, tapped or not.
         hidden: Tapped layers whose tensors live inside a loop, a branch or a map.
         not_float: The dtype of each tapped tensor that cannot have a gradient.
@@ -45,7 +44,6 @@ class Facts:
     """
 
     calls: Counter[str] = field(default_factory=Counter)
-    order: dict[str, None] = field(default_factory=dict)
     loops: set[str] = field(default_factory=set)
     hidden: set[str] = field(default_factory=set)
     not_float: dict[Leaf, str] = field(default_factory=dict)
@@ -125,7 +123,7 @@ class Session:
         self._depth[address] += 1
         self._probing += probe
         try:
-            with self.recorder.place(address):
+            with self.recorder.layer(address):
                 args, kwargs = self._tap_inputs(node, number, args, kwargs)
                 with self._own_weights(address, number):
                     outputs = call(*args, **kwargs)
@@ -154,7 +152,6 @@ class Session:
             self._probed.add(address)
             return 0
         self.facts.calls[address] += 1
-        self.facts.order.setdefault(address)
         if isinstance(layer, keras.layers.RNN):
             self.facts.loops.add(address)
         # Every call of an RNN probes its cell again.

@@ -97,15 +97,10 @@ def layers(model: keras.Layer) -> Layers:
     infos = []
     for address, node in tree.layers.items():
         own = [w for w in tree.weights.values() if w.layer == address]
-        infos.append(
-            LayerInfo(
-                address,
-                type(node.layer).__name__,
-                tuple(w.address for w in own),
-                sum(math.prod(w.variable.shape) for w in own),
-                any(w.trainable for w in own),
-            )
-        )
+        weights, trains = tuple(w.address for w in own), any(w.trainable for w in own)
+        count = sum(math.prod(w.variable.shape) for w in own)
+        kind = type(node.layer).__name__
+        infos.append(LayerInfo(address, kind, weights, count, trains))
     top = [w for w in tree.weights.values() if not w.layer]
     sizes = {w.address: math.prod(w.variable.shape) for w in top}
     return Layers(model.name, infos, sizes)

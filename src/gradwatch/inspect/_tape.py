@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -31,7 +31,6 @@ from ..select import (
     Selection,
     Selector,
     Tree,
-    WeightNode,
     Weights,
     Wrt,
     require_model,
@@ -106,11 +105,11 @@ class Tape:
             stack.enter_context(native)
             if self._model is not None:
                 tree = walk(self._model)
-                for node in self._known(tree).values():
+                selection = self._selection(tree)
+                for node in selection.weights.values():
                     if not node.trainable:
                         native.watch(node.variable)
-                taps = self._selected(tree, Activations)
-                session = Session(tree, taps, native.recorder)
+                session = Session(tree, selection, native.recorder)
                 stack.enter_context(session.open(alone=False))
                 self._session = session
             self._open = stack.pop_all()
@@ -124,19 +123,13 @@ class Tape:
         if self._session is not None and isinstance(error, Exception):
             note_layer(error, self._session.tree, self._session.facts.raised_in)
 
-    def _known(self, tree: Tree) -> dict[str, WeightNode]:
-        """Returns the weights that exist so far: the block may build the model."""
-        try:
-            return self._selected(tree, Weights).weights
-        except AddressError:
-            if is_built(tree.model):
-                raise
-            return {}
-
-    def _selected(self, tree: Tree, kind: type[Weights | Activations]) -> Selection:
-        chosen = [s for s in self._selectors if isinstance(s, kind)]
-        unknown = not chosen or (kind is Weights and not tree.weights)
-        return NOTHING if unknown else resolve(chosen, tree)
+    def _selection(self, tree: Tree) -> Selection:
+        """Resolves the selectors; weights may come when the block builds the model."""
+        taps = [s for s in self._selectors if isinstance(s, Activations)]
+        with contextlib.suppress(*(() if is_built(tree.model) else (AddressError,))):
+            chosen = self._selectors if tree.weights else taps
+            return resolve(chosen, tree) if chosen else NOTHING
+        return resolve(taps, tree) if taps else NOTHING
 
     def watch(self, tensor: Any) -> None:
         """Makes a plain tensor differentiable, like `tf.GradientTape.watch`.
@@ -195,14 +188,11 @@ class Tape:
 
     def _named(self, native: Any, target: Any, session: Session) -> list[Entry]:
         tree = walk(session.tree.model)  # The block may have built the model.
-        weights, taps = self._selected(tree, Weights), self._selected(tree, Activations)
-        facts = session.facts
-        sources = {Leaf("weight", n): w.variable for n, w in weights.weights.items()}
-        why = partial(not_recorded, facts=facts)
+        selection, facts = self._selection(tree), session.facts
+        sources = {Leaf("weight", n): w.variable for n, w in selection.weights.items()}
         return [
-            *_differentiated(native, target, sources, facts, why, native.recorder),
-            *absent(weights, tree, facts),
-            *absent(taps, tree, facts),
+            *_differentiated(native, target, sources, session),
+            *absent(selection, tree, facts),
         ]
 
     def _entered(self) -> Any:
@@ -264,31 +254,31 @@ def _plain(native: Any, target: Any, variables: Any) -> list[Entry]:
         Leaf("weight", name): _source("variables", item)
         for name, item in variables.items()
     }
+    return _differentiated(native, target, sources, None)
 
-    def unrelated(leaf: Leaf) -> Reason:
-        return Reason(
-            "not_on_path",
-            f"Nothing this tape recorded leads from the target to {leaf.address!r}. A "
-            "plain tensor must be watched with `tape.watch(tensor)` before it is used, "
-            "and the target computed inside the `with` block.",
-        )
 
-    return _differentiated(native, target, sources, Facts(), unrelated)
+def _unrelated(leaf: Leaf, facts: Facts) -> Reason:
+    """Returns the reason for a plain tensor; no fact of a pass is known of it."""
+    del facts
+    return Reason(
+        "not_on_path",
+        f"Nothing this tape recorded leads from the target to {leaf.address!r}. A "
+        "plain tensor must be watched with `tape.watch(tensor)` before it is used, "
+        "and the target computed inside the `with` block.",
+    )
 
 
 def _differentiated(
-    native: Any,
-    target: Any,
-    weights: Mapping[Leaf, Any],
-    facts: Facts,
-    explain: Callable[[Leaf], Reason],
-    recorder: Any = None,
+    native: Any, target: Any, weights: Mapping[Leaf, Any], session: Session | None
 ) -> list[Entry]:
-    """Returns the entries of weights, and of the tensors that a recorder has tapped."""
+    """Returns the entries of weights, and of the tensors that a session has tapped."""
+    facts = session.facts if session else Facts()
     for leaf, weight in weights.items():
         dtype = keras.backend.standardize_dtype(weight.dtype)
         facts.specs[leaf] = (tuple(weight.shape), dtype)
-    taps, kept = (recorder.leaves, recorder.kept) if recorder else ({}, {})
+    recorder = native.recorder
+    taps, kept = (recorder.leaves, recorder.kept) if session else ({}, {})
+    explain = partial(not_recorded if session else _unrelated, facts=facts)
     sources = {**weights, **taps}
     gradients = native.gradient(target, list(sources.values()))
     return entries(facts, dict(zip(sources, gradients, strict=True)), kept, explain)

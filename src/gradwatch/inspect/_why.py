@@ -44,7 +44,7 @@ def why_none(
     >>> reason = gw.why_none(
     ...     model, np.ones((2, 3)), np.ones((2, 1)), "encoder/kernel", loss="mse"
     ... )
-    >>> reason.cause, reason.place
+    >>> reason.cause, reason.address
     ('stop_gradient', 'cut')
     >>> print(reason)
     `stop_gradient` in layer 'cut' cuts every path from the target. Remove it if ...
@@ -109,9 +109,7 @@ def _by_name(name: str, tree: Tree) -> Weights | Activations | Inputs | None:
     if matching(name, [*tree.weights, *tree.weight_aliases]):
         return weights(name)
     known = [*tree.layers, *tree.aliases]
-    if matching(split_suffix(name, tree)[0], known):
-        return activations(name)
-    base = name.replace(":input", "", 1)
-    if base != name and matching(split_suffix(base, tree)[0], known):
-        return activations(base, at="input")
+    for at, base in (("output", name), ("input", name.replace(":input", "", 1))):
+        if matching(split_suffix(base, tree)[0], known):
+            return activations(base, at=at)
     return None

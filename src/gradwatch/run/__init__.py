@@ -1,15 +1,13 @@
 """Runs: writing records to disk, and reading them back as series of numbers."""
 
 from ._codec import FINDINGS as FINDINGS
-from ._codec import Counts as Counts
-from ._codec import Decoded as Decoded
+from ._codec import Value as Value
 from ._codec import meta_of as meta_of
 from ._error import RunError as RunError
-from ._images import ImageWriter as ImageWriter
+from ._native import ImageWriter as ImageWriter
 from ._native import numbers as numbers
 from ._reader import Reader as Reader
 from ._run import Run as Run
-from ._run import Source as Source
 from ._run import open_run as open_run
 from ._schema import KINDS as KINDS
 from ._schema import TOTALS as TOTALS

@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict
 from functools import cache, partial
 from typing import Any
 
@@ -52,19 +52,14 @@ class Encoder:
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
-        shape = {
-            "names": layout.names,
-            "kinds": layout.kinds,
-            "sizes": layout.sizes,
-            "columns": layout.columns,
-            "totals": layout.totals,
-        }
+        shape = asdict(layout)
         self._hash = hashlib.sha256(dumps(shape)).hexdigest()[:8]
-        self._metadata: dict[str, Meta] = {
-            "rows": shape,
-            "totals": {"names": layout.totals},
-            "histograms": {"rows": len(layout), "lowest": LOWEST, "highest": HIGHEST},
-            "replicas": {"columns": layout.columns},
+        buckets = {"lowest": LOWEST, "highest": HIGHEST}
+        self._metadata = {
+            "rows": _meta("rows", shape),
+            "totals": _meta("totals", {"names": layout.totals}),
+            "histograms": _meta("histograms", {"rows": len(layout), **buckets}),
+            "replicas": _meta("replicas", {"columns": layout.columns}),
         }
 
     def encode(self, record: Record, described: set[str]) -> list[Any]:
@@ -85,15 +80,15 @@ class Encoder:
         values = []
         for what, tensor in tensors.items():
             tag = f"{PLUGIN}/{what}/{self._hash}"
-            meta = None if tag in described else self._metadata[what]
-            values.append(_value(tag, tensor, what, meta))
+            plugin = None if tag in described else PLUGIN
+            values.append(value(tag, tensor, plugin, content=self._metadata[what]))
         return values
 
 
 def encode_facts(tag: str, facts: Mapping[str, Any]) -> Any:
     """Returns a finding or a note as the value of its tag."""
     what = "findings" if tag == FINDINGS else "note"
-    return _value(tag, strings(dumps(facts)), what, {})
+    return value(tag, strings(dumps(facts)), PLUGIN, content=_meta(what, {}))
 
 
 def dumps(facts: Mapping[str, Any]) -> bytes:
@@ -109,11 +104,8 @@ def _plain(thing: Any) -> Any:
     return str(thing)
 
 
-def _value(tag: str, tensor: Any, what: str, meta: Meta | None) -> Any:
-    if meta is None:
-        return value(tag, tensor)
-    content = dumps({"format": FORMAT, "what": what, **meta})
-    return value(tag, tensor, PLUGIN, content=content)
+def _meta(what: str, meta: Meta) -> bytes:
+    return dumps({"format": FORMAT, "what": what, **meta})
 
 
 # decoding -----------------------------------------------------------------------------
@@ -123,71 +115,46 @@ Counts = Callable[[], NDArray[np.int64]]
 """Unpacks the histograms of a step, in memory or in a file: `[rows, BUCKETS]`."""
 
 
-@dataclass(slots=True)
-class Decoded:
-    """The values of one event, or of one step.
-
-    Attributes:
-        step: The step of the event.
-        layout: Of the rows; None if there are none.
-        rows: float64, `[rows, columns]`.
-        totals: Those that were measured.
-        counts: The histograms, in memory; None where not due.
-        replicas: float64, `[replicas, rows, columns]`, or None.
-        findings: Findings, in order.
-        notes: Facts of the run as a whole.
-    """
-
-    step: int
-    layout: Layout | None = None
-    rows: NDArray[np.float64] = field(default_factory=lambda: blank((0, 0)))
-    totals: dict[str, float] = field(default_factory=dict)
-    counts: Counts | None = None
-    replicas: NDArray[np.float64] | None = None
-    findings: list[dict[str, Any]] = field(default_factory=list)
-    notes: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    @property
-    def record(self) -> Record | None:
-        """The record, without its histograms; None if the event has no rows."""
-        if self.layout is None:
-            return None
-        step, layout = self.step, self.layout
-        return Record(step, layout, self.rows, None, self.totals, self.replicas)
-
-    def take(self, tag: str, meta: Meta, data: NDArray[Any] | list[bytes]) -> None:
-        """Decodes the value of a tag, whose metadata are `meta`."""
-        match meta["what"]:
-            case "rows":
-                self.layout = meta["layout"]
-                self.rows = _in_order(np.asarray(data, np.float64), meta["columns"])
-            case "replicas":
-                self.replicas = _in_order(np.asarray(data, np.float64), meta["columns"])
-            case "totals":
-                self.totals = measured(meta["names"], np.asarray(data, np.float64))
-            case "histograms":
-                packed = [bytes(part) for part in data]
-                self.counts = cache(partial(unpack, packed, meta["rows"]))
-            case "findings":
-                self.findings.append(json.loads(data[0]))
-            case "note":
-                self.notes[tag.removeprefix(NOTES)] = json.loads(data[0])
+Data = NDArray[Any] | list[bytes]
+Value = tuple[str, Meta, Data]
+"""A tag, its metadata, and what it holds at a step."""
 
 
-def decode(event: Any, known: Mapping[str, Meta]) -> Decoded:
-    """Returns the values of an event, of the tags whose metadata are known."""
-    decoded = Decoded(int(event.step))
+def values_of(event: Any, known: Mapping[str, Meta]) -> Iterator[Value]:
+    """Yields the values of an event, of the tags whose metadata are known."""
     for each in event.summary.value:
         meta = known.get(each.tag)
         if meta is None:
             continue
         tensor = each.tensor
-        data: NDArray[Any] | list[bytes] = list(tensor.string_val)
+        data: Data = list(tensor.string_val)
         if tensor.dtype == protos().DT_DOUBLE:
             shape = [dim.size for dim in tensor.tensor_shape.dim]
             data = np.ndarray(shape, "<f8", tensor.tensor_content)
-        decoded.take(each.tag, meta, data)
-    return decoded
+        yield each.tag, meta, data
+
+
+def record_of(
+    step: int, values: Iterable[Value]
+) -> tuple[Record | None, Counts | None]:
+    """Returns the record of a step, and its histograms; None where there is none."""
+    layout = replicas = counts = None
+    rows, totals = blank((0, 0)), {}
+    for _, meta, data in values:
+        match meta["what"]:
+            case "rows":
+                layout = meta["layout"]
+                rows = _in_order(np.asarray(data, np.float64), meta["columns"])
+            case "replicas":
+                replicas = _in_order(np.asarray(data, np.float64), meta["columns"])
+            case "totals":
+                totals = measured(meta["names"], np.asarray(data, np.float64))
+            case "histograms":
+                packed = [bytes(part) for part in data]
+                counts = cache(partial(unpack, packed, meta["rows"]))
+    if layout is None:
+        return None, counts
+    return Record(step, layout, rows, None, totals, replicas), counts
 
 
 def metadata(values: Iterable[Any], source: object) -> Iterator[tuple[str, Meta]]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 from .._errors import GradwatchError
 
 
@@ -23,9 +26,13 @@ class MissingExtraError(RunError, ImportError):
     """A library is not installed; the message names the extra that brings it."""
 
 
-def missing(library: str, extra: str, purpose: str) -> MissingExtraError:
-    """Returns the error for an optional library that could not be imported."""
-    return MissingExtraError(
-        f"{purpose} needs {library}, which is not installed. "
-        f'`pip install "gradwatch[{extra}]"` brings it.'
-    )
+@contextlib.contextmanager
+def needing(library: str, extra: str, purpose: str) -> Iterator[None]:
+    """Raises the error for an optional library that the block cannot import."""
+    try:
+        yield
+    except ImportError:
+        raise MissingExtraError(
+            f"{purpose} needs {library}, which is not installed. "
+            f'`pip install "gradwatch[{extra}]"` brings it.'
+        ) from None

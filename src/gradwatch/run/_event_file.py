@@ -187,14 +187,11 @@ class EventFile:
 
     def _is_current(self) -> bool:
         """Returns whether the file is open, still there, and of this process."""
-        if self._descriptor is None:
-            return False
-        if self._process != os.getpid():  # forked: the parent writes to that one
-            return False
-        try:
-            return os.path.samestat(os.stat(self._path), os.fstat(self._descriptor))
-        except OSError:
-            return False
+        forked = self._process != os.getpid()  # the parent writes to that one
+        if self._descriptor is not None and not forked:
+            with contextlib.suppress(OSError):
+                return os.path.samestat(os.stat(self._path), os.fstat(self._descriptor))
+        return False
 
     def append(self, events: bytes) -> None:
         """Appends framed events with one `write`, or none of them.
@@ -213,16 +210,12 @@ class EventFile:
             if os.write(self._descriptor, events) < len(events):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except BaseException:  # also an interrupt: half a record must not stay
-            self._cut_back(start)
+            try:
+                os.ftruncate(self._descriptor, start)
+            except OSError:
+                self.close()  # It is torn: whatever comes next goes into a new one.
             raise
         self.is_empty = False
-
-    def _cut_back(self, size: int) -> None:
-        try:
-            if self._descriptor is not None:
-                os.ftruncate(self._descriptor, size)
-        except OSError:
-            self.close()  # The file is torn: whatever comes next goes into a new one.
 
     def close(self) -> None:
         """Closes the file; `prepare` makes a new one. An empty file is deleted."""

@@ -6,8 +6,7 @@ import contextlib
 import csv
 import json
 import math
-import os
-import tempfile
+import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ import numpy as np
 
 from .._errors import arg
 from ._codec import dumps
-from ._error import RunError, missing
+from ._error import RunError, needing
 from ._schema import FORMAT
 from ._series import Totals, masked, ratio
 from ._store import Store
@@ -50,10 +49,8 @@ def long(store: Store) -> Table:
 
 def to_pandas(store: Store) -> pd.DataFrame:
     """Returns a table of pandas, in which NaN and "not measured" differ."""
-    try:
+    with needing("pandas", "pandas", "`to_pandas`"):
         import pandas as pd
-    except ImportError:
-        raise missing("pandas", "pandas", "`to_pandas`") from None
     table = long(store)
     for name, column in table.items():
         if name in ("name", "kind"):
@@ -91,17 +88,9 @@ def export(path: Path, store: Store, totals: Totals, rest: Mapping[str, Any]) ->
 @contextlib.contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
     """Yields a draft to write to, which replaces `path` if nothing is raised."""
-    handle, name = tempfile.mkstemp(
-        dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix
-    )
-    os.close(handle)
-    draft = Path(name)
+    draft = path.with_name(f".{path.stem}-{uuid.uuid4().hex}{path.suffix}")
     try:
         yield draft
-        # `mkstemp` makes files that only their owner may read; these are ordinary ones.
-        mask = os.umask(0)
-        os.umask(mask)
-        draft.chmod(0o666 & ~mask)
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
@@ -129,11 +118,9 @@ def _to_json(path: Path, table: Table, totals: Totals, rest: Mapping[str, Any]) 
 
 
 def _to_parquet(path: Path, table: Table) -> None:
-    try:
+    with needing("pyarrow", "pandas", "A .parquet file"):
         import pyarrow as pa
         from pyarrow import parquet
-    except ImportError:
-        raise missing("pyarrow", "pandas", "A .parquet file") from None
     columns = {}
     for name, column in table.items():
         columns[name] = pa.array(np.ma.getdata(column), mask=np.ma.getmaskarray(column))

@@ -1,4 +1,4 @@
-"""The scalars, histograms and text that TensorBoard's standard tabs show of a run."""
+"""The scalars, histograms, text and images that TensorBoard's standard tabs show."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..summarise import COLUMNS, LOWEST, OCTAVES, is_blank
-from ._event_file import doubles, protos, value
+from ._event_file import EventFile, doubles, event, protos, strings, value
 from ._schema import Record
 
 _NORM = COLUMNS.index("norm")
@@ -121,11 +121,10 @@ def native_histograms(record: Record, described: set[str]) -> list[Any]:
     values = []
     for row, bins in zip(rows, log10_bins(record.histograms[rows]), strict=True):
         tag = f"{names[row]}/{_TITLE}"
-        if bins is not None and tag in described:
-            values.append(value(tag, doubles(bins)))
-        elif bins is not None:
+        if bins is not None:
+            plugin = None if tag in described else "histograms"
             about = {"summary_description": _DESCRIPTION}
-            values.append(value(tag, doubles(bins), "histograms", **about))
+            values.append(value(tag, doubles(bins), plugin, **about))
     return values
 
 
@@ -154,3 +153,42 @@ def log10_bins(counts: NDArray[np.integer]) -> list[NDArray[np.float64] | None]:
         bins[row, first[row] : last[row]] if some else None
         for row, some in enumerate(used.any(axis=1))
     ]
+
+
+class ImageWriter(EventFile):
+    """Writes pictures into an event file of their own.
+
+    Each is in the file when `write` returns. Unlike `RunWriter`, it raises what the
+    disk raises: the caller has a few pictures, and can report it better.
+
+    Example:
+    >>> writer = ImageWriter("runs/a/pictures")
+    >>> writer.write(0, "why", b"...a PNG...", (640, 480))
+    >>> writer.close()
+    >>> len(list(writer.directory.iterdir()))
+    1
+
+    Args:
+        directory: The directory for the file, made with the first picture. It should
+            hold no other run: TensorBoard follows one growing file of a directory at a
+            time.
+    """
+
+    def write(self, step: int, tag: str, png: bytes, size: tuple[int, int]) -> None:
+        """Appends a picture.
+
+        Args:
+            step: Step of the training.
+            tag: The name of the picture; steps of one name are a row with a slider.
+            png: The contents of a PNG file.
+            size: Its width and height.
+
+        Raises:
+            OSError: When it cannot be written; nothing of it is then in the file.
+        """
+        # The layout of the images plugin: width and height as text, then the files.
+        tensor = strings(*(str(length).encode() for length in size), png)
+        data_class = protos().DATA_CLASS_BLOB_SEQUENCE
+        image = value(tag, tensor, "images", data_class=data_class)
+        self.prepare()
+        self.append(event(step, summary={"value": [image]}))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 import warnings
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._errors import arg, counted, quoted
-from ._codec import PLUGIN, Meta, decode, metadata
+from ._codec import PLUGIN, Meta, metadata, record_of, values_of
 from ._error import RunError
 from ._event_file import TornError, protos, unframe
 from ._store import Store
@@ -155,20 +156,8 @@ class Reader:
         Raises:
             RunError: If there is no such directory, or no run in it.
         """
-        if self.ours:
-            return
-        directory, what = self.directory, ""
-        if not directory.exists():
-            what = "which does not exist"
-        elif not directory.is_dir():
-            what = "which is a file"
-        if what:
-            raise RunError(
-                f"{arg('directory')} must be the directory of a run. Received: "
-                f"{str(directory)!r}, {what}. Give the directory that the monitor was "
-                "given."
-            )
-        raise RunError(_no_run_in(directory))
+        if not self.ours:
+            raise RunError(_no_run_in(self.directory))
 
     def _take(self, data: bytes, path: Path, file: _File) -> None:
         """Adds the values of one event to the store."""
@@ -181,11 +170,9 @@ class Reader:
         if file.start is not None:
             self.store.restart(file.start)
             file.start = None
-        decoded = decode(event, file.known)
-        counts = decoded.counts
-        if counts is not None and not self._hold:
-            counts = partial(_counts_in_file, path, file.offset, file.known)
-        self.store.take(decoded, counts)
+        later = partial(_counts_in_file, path, file.offset, file.known)
+        values = [*values_of(event, file.known)]
+        self.store.take(int(event.step), values, None if self._hold else later)
 
 
 def _counts_in_file(
@@ -195,13 +182,20 @@ def _counts_in_file(
     with path.open("rb") as stream:
         stream.seek(offset)
         event = protos().Event.FromString(next(unframe(stream)))
-    counts = decode(event, known).counts
+    _, counts = record_of(0, values_of(event, known))
     if counts is None:
         raise OSError(f"'{path}' has changed.")
     return counts()
 
 
 def _no_run_in(directory: Path) -> str:
+    out = "Give the directory that the monitor was given."
+    if not directory.is_dir():
+        what = "is a file" if directory.exists() else "does not exist"
+        return (
+            f"{arg('directory')} must be the directory of a run. Received: "
+            f"{str(directory)!r}, which {what}. {out}"
+        )
     paths = list(_sizes(directory))
     held = "which is empty"
     if paths:
@@ -210,7 +204,6 @@ def _no_run_in(directory: Path) -> str:
     elif names := sorted(path.name for path in directory.iterdir()):
         held = f"which holds {quoted(names, 4)}, and no event file"
     below = sorted({path.parent for path in directory.glob("*/*tfevents*.gradwatch")})
-    out = "Give the directory that the monitor was given."
     if below:
         runs = quoted([str(path) for path in below], 3)
         out = f"There are runs below it: {runs}."
@@ -223,12 +216,10 @@ def _no_run_in(directory: Path) -> str:
 def _sizes(directory: Path) -> dict[Path, int]:
     """Returns the event files by name, which begins with the time, and their sizes."""
     sizes = {}
-    try:
+    with contextlib.suppress(OSError):  # not there yet, or just deleted
         for path in sorted(directory.iterdir()):
             if "tfevents" in path.name and path.is_file():
                 sizes[path] = path.stat().st_size
-    except OSError:  # not there yet, or just deleted
-        pass
     return sizes
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,6 @@ from ._export import export, to_pandas
 from ._reader import Reader, as_path
 from ._schema import Record
 from ._series import Series, Totals, span
-from ._store import Store
 from ._text import newest
 
 if TYPE_CHECKING:
@@ -56,27 +54,6 @@ def open_run(directory: str | os.PathLike[str]) -> Run:
     return run
 
 
-class Source(Protocol):
-    """Anything that a run is read from, such as a `Reader` of a directory.
-
-    Attributes:
-        directory: The directory of the run.
-        store: The numbers that were read.
-        deleted: True once numbers that had been read were deleted at their source.
-    """
-
-    directory: Path
-    store: Store
-    deleted: bool
-
-    @property
-    def share(self) -> float:
-        """Share of what is there that has been read, 0 to 1."""
-
-    def read(self, seconds: float) -> bool:
-        """Reads what is new, for about that long; returns whether that was all."""
-
-
 class Run:
     """A run, finished or still being written: a mapping from address to `Series`.
 
@@ -100,11 +77,15 @@ class Run:
     Args:
         source: A `Reader`, of which nothing need have been read yet. `open_run` returns
             a run that has been read to the end.
+
+    Attributes:
+        directory: The directory it is read from.
+        store: The column store; everything else here is read from it.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Reader) -> None:
         self._source = source
-        self._totals: tuple[int, Totals] | None = None
+        self.store, self.directory = source.store, source.directory
 
     # reading --------------------------------------------------------------------------
 
@@ -117,16 +98,6 @@ class Run:
             seconds: About how long to read. What is left is read by the next call.
         """
         return self._source.read(seconds)
-
-    @property
-    def directory(self) -> Path:
-        """The directory it is read from."""
-        return self._source.directory
-
-    @property
-    def store(self) -> Store:
-        """The column store; everything else here is read from it."""
-        return self._source.store
 
     @property
     def share(self) -> float:
@@ -181,9 +152,7 @@ class Run:
     @property
     def totals(self) -> Totals:
         """The numbers of each step as a whole."""
-        if self._totals is None or self._totals[0] != self.version:
-            self._totals = self.version, self.store.totals()
-        return self._totals[1]
+        return self.store.totals()
 
     @property
     def findings(self) -> tuple[dict[str, Any], ...]:
@@ -221,9 +190,7 @@ class Run:
                 f"{name!r}, the last part of {len(matches)}: {names}. Ask for one of "
                 "them."
             )
-        raise AddressError(self._unknown(name, [each for _, each in keys], kinds))
-
-    def _unknown(self, name: object, known: list[str], kinds: tuple[str, ...]) -> str:
+        known = [each for _, each in keys]
         what = "an activation" if kinds == ("value",) else "a weight or an activation"
         hint = ""
         if kinds == ("value",) and name in self:
@@ -232,7 +199,7 @@ class Run:
             hint = f" Of {name!r} only the value was: `run.activation({name!r})`."
         elif near := closest(str(name), known):
             hint = f" Closest: {quoted(near)}."
-        return (
+        raise AddressError(
             f"`name` must be {what} that was recorded. Received: {name!r}, none of the "
             f"{counted(len(known), 'name')}.{hint} `run.names` and `run.activations` "
             "list them all."

@@ -105,6 +105,11 @@ class Layout:
     def __len__(self) -> int:
         return len(self.names)
 
+    @property
+    def keys(self) -> list[tuple[str, str]]:
+        """The kind and the name of each row."""
+        return list(zip(self.kinds, self.names, strict=True))
+
 
 @dataclass(frozen=True, slots=True)
 class Record:

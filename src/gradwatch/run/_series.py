@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..summarise import BUCKETS, bucket_edges, is_blank
+from ..summarise import bucket_edges, is_blank
 from ._schema import standard_error_of
 
 Column = np.ma.MaskedArray[Any, np.dtype[np.float64]]
@@ -114,8 +114,6 @@ class Series(_Columns):
 
     @cached_property
     def _histograms(self) -> Histograms:
-        if self.kind != "weight":  # of activations no histogram is recorded
-            return np.empty(0, np.int64), np.empty((0, BUCKETS), np.int64)
         return self._read()
 
     @property

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from ._error import RunError, missing
+from ._error import RunError, needing
 
 
 @runtime_checkable
@@ -132,10 +133,8 @@ class WandbSink:
     def start(self, info: dict[str, Any]) -> None:
         """Begins a run if none was given, and puts the facts into its config."""
         if self._run is None:
-            try:
+            with needing("wandb", "wandb", "`WandbSink`"):
                 import wandb
-            except ImportError:
-                raise missing("wandb", "wandb", "`WandbSink`") from None
             self._run = wandb.init(**self._init)
         self._run.config.update({"gradwatch": info}, allow_val_change=True)
 
@@ -155,6 +154,9 @@ class WandbSink:
             self._run = None
 
 
+_METRICS = 1000  # in one request, by the rules of MLflow's server
+
+
 @dataclass(eq=False, repr=False)
 class MlflowSink:
     """Logs to MLflow. Needs `pip install "gradwatch[mlflow]"`.
@@ -172,10 +174,6 @@ class MlflowSink:
         experiment: The experiment of a new run, made if need be.
     """
 
-    _MOST: ClassVar[int] = (
-        1000  # metrics in one request, by the rules of MLflow's server
-    )
-
     run_id: str | None = None
     tracking_uri: str | None = None
     experiment: str | None = None
@@ -185,10 +183,8 @@ class MlflowSink:
 
     def start(self, info: dict[str, Any]) -> None:
         """Begins a run if there is none, and notes the facts as tags."""
-        try:
+        with needing("mlflow", "mlflow", "`MlflowSink`"):
             import mlflow
-        except ImportError:
-            raise missing("mlflow", "mlflow", "`MlflowSink`") from None
         self._client = mlflow.MlflowClient(tracking_uri=self.tracking_uri)
         active = mlflow.active_run()
         if self.run_id is None and active is not None:
@@ -219,19 +215,17 @@ class MlflowSink:
             Metric(self._name(name), number, now, step)
             for name, number in numbers.items()
         ]
-        for first in range(0, len(metrics), self._MOST):
-            batch = metrics[first : first + self._MOST]
+        for first in range(0, len(metrics), _METRICS):
+            batch = metrics[first : first + _METRICS]
             self._client.log_batch(self.run_id, metrics=batch)
 
     def _name(self, name: str) -> str:
         """Returns the name in MLflow, which no other name has."""
         if name not in self._names:
-            plain = key = re.sub(r"[^\w\-./ ]", "-", name, flags=re.ASCII).strip("-")
-            number = 1
-            while key in self._names.values():
-                number += 1
-                key = f"{plain}-{number}"
-            self._names[name] = key
+            plain = re.sub(r"[^\w\-./ ]", "-", name, flags=re.ASCII).strip("-")
+            numbered = (f"{plain}-{number}" for number in itertools.count(2))
+            keys, taken = itertools.chain([plain], numbered), {*self._names.values()}
+            self._names[name] = next(key for key in keys if key not in taken)
         return self._names[name]
 
     def close(self) -> None:

@@ -22,16 +22,16 @@ copy, and stays as it is when the run grows. `version` changes with every change
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..summarise import BUCKETS, COLUMNS, blank, is_blank
-from ._codec import Counts, Decoded
+from ._codec import NOTES, Counts, Value, record_of
 from ._schema import TOTALS, Layout, Record, in_order, known_first, measured
 from ._series import Histograms, Series, Totals
 
@@ -49,12 +49,15 @@ Key = tuple[str, str]
 """The kind and the name of a row."""
 
 
-@dataclass(eq=False)
 class Chunk:
     """Consecutive steps of one layout.
 
-    Attributes:
+    Args:
         layout: The names of its rows, columns and totals.
+        most: Maximum number of steps.
+        before: The norms of the step before the first, if its layout is the same.
+
+    Attributes:
         data: float64, `[columns, steps, rows]`, of which `count` steps are filled.
         steps: The steps.
         totals: float64, `[totals, steps]`.
@@ -62,31 +65,20 @@ class Chunk:
         replicas: The rows of each replica at each step, or None.
         count: Number of steps that are filled.
         finite: True if no element of any tensor was NaN or infinite.
-        before: The norms of the step before the first, if its layout is the same.
     """
 
-    layout: Layout
-    data: NDArray[np.float64]
-    steps: NDArray[np.int64]
-    totals: NDArray[np.float64]
-    counts: list[Counts | None] = field(default_factory=list)
-    replicas: list[NDArray[np.float64] | None] = field(default_factory=list)
-    count: int = 0
-    finite: bool = True
-    before: NDArray[np.float64] | None = None
-
-    @classmethod
-    def of(cls, layout: Layout, most: int = _MOST) -> Chunk:
-        """Returns an empty chunk for these rows, with room for at most `most` steps."""
+    def __init__(
+        self, layout: Layout, most: int, before: NDArray[np.float64] | None
+    ) -> None:
         columns, rows = len(layout.columns), len(layout)
         room = min(max(_CELLS // max(1, rows * columns), _LEAST), most)
-        data, steps = np.empty((columns, room, rows)), np.empty(room, np.int64)
-        return cls(layout, data, steps, blank((len(layout.totals), room)))
-
-    @property
-    def full(self) -> bool:
-        """True if no further step fits in."""
-        return self.count == len(self.steps)
+        self.layout, self.before = layout, before
+        self.data = np.empty((columns, room, rows))
+        self.steps = np.empty(room, np.int64)
+        self.totals = blank((len(layout.totals), room))
+        self.counts: list[Counts | None] = []
+        self.replicas: list[NDArray[np.float64] | None] = []
+        self.count, self.finite = 0, True
 
     def column(self, name: str) -> NDArray[np.float64]:
         """Returns one column, `[steps, rows]`; `blank` if the layout lacks it."""
@@ -154,9 +146,9 @@ class Store:
         self.restarts = 0
         self._window = window
         self._findings: list[tuple[int, dict[str, Any]]] = []
+        self._layouts: tuple[Layout, ...] = ()
         self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._rows: dict[tuple[Layout, str], Rows] = {}
-        self._layouts: tuple[Layout, ...] | None = None
 
     # writing --------------------------------------------------------------------------
 
@@ -188,14 +180,13 @@ class Store:
         if self.chunks and record.step <= self.last:
             self.restart(record.step)
         last = self.chunks[-1] if self.chunks else None
-        if last is None or last.full or last.layout != record.layout:
-            new = Chunk.of(record.layout, min(self._window or _MOST, _MOST))
-            if last is None or last.layout != record.layout:
+        goes_on = last is not None and last.layout == record.layout
+        if last is None or not goes_on or last.count == len(last.steps):
+            before = last.column("norm")[-1] if last is not None and goes_on else None
+            last = Chunk(record.layout, min(self._window or _MOST, _MOST), before)
+            if not goes_on:
                 self._forget_names()
-            else:
-                new.before = last.column("norm")[-1]
-            self.chunks.append(new)
-            last = new
+            self.chunks.append(last)
             self._drop()
         last.append(record, counts)
         self.ended = False
@@ -224,14 +215,18 @@ class Store:
             self.ended = False
         self.version += 1
 
-    def take(self, decoded: Decoded, counts: Counts | None) -> None:
-        """Adds the values of an event; `counts` are its histograms, wherever."""
-        if (record := decoded.record) is not None:
-            self.append(record, counts)
-        for finding in decoded.findings:
-            self.add_finding(decoded.step, finding)
-        for key, facts in decoded.notes.items():
-            self.note(key, facts)
+    def take(
+        self, step: int, values: Sequence[Value], later: Counts | None = None
+    ) -> None:
+        """Adds the values of a step; `later` reads its histograms when asked for."""
+        record, counts = record_of(step, values)
+        if record is not None:
+            self.append(record, counts and (later or counts))
+        for tag, meta, data in values:
+            if meta["what"] == "findings":
+                self.add_finding(step, json.loads(data[0]))
+            elif meta["what"] == "note":
+                self.note(tag.removeprefix(NOTES), json.loads(data[0]))
 
     def _drop(self) -> None:
         """Drops the oldest chunks, as long as the others hold enough records."""
@@ -245,7 +240,7 @@ class Store:
     def _forget_names(self) -> None:
         self._names.clear()
         self._rows.clear()
-        self._layouts = None
+        self._layouts = ()
 
     # what there is --------------------------------------------------------------------
 
@@ -285,7 +280,7 @@ class Store:
     @property
     def layouts(self) -> tuple[Layout, ...]:
         """The layouts, in the order of their first steps."""
-        if self._layouts is None:
+        if not self._layouts:
             self._layouts = tuple(dict.fromkeys(chunk.layout for chunk in self.chunks))
         return self._layouts
 
@@ -317,13 +312,9 @@ class Store:
 
     def sizes(self, kind: str) -> list[int]:
         """Returns the number of elements of each; 0 where that is not fixed."""
-        sizes = {
-            (own, name): size
-            for layout in self.layouts
-            for own, name, size in zip(
-                layout.kinds, layout.names, layout.sizes, strict=True
-            )
-        }
+        sizes: dict[Key, int] = {}
+        for layout in self.layouts:
+            sizes |= zip(layout.keys, layout.sizes, strict=True)
         return [sizes[kind, name] for name in self.names(kind)]
 
     def between(self, first: float, last: float) -> Iterator[tuple[Chunk, slice]]:
@@ -356,10 +347,7 @@ class Store:
 
     def series(self, key: Key) -> Series:
         """Returns one row through all steps that have it."""
-        keys = {
-            each: list(zip(each.kinds, each.names, strict=True))
-            for each in self.layouts
-        }
+        keys = {each: each.keys for each in self.layouts}
         each = ((chunk, keys[chunk.layout]) for chunk in self.chunks)
         own = [(chunk, known.index(key)) for chunk, known in each if key in known]
         steps = np.concatenate([chunk.steps[: chunk.count] for chunk, _ in own])
@@ -369,6 +357,8 @@ class Store:
         }
         # Copied now and read later: the run may have gone on by then, or gone back.
         later = [(row, counts) for chunk, row in own for counts in chunk.counts]
+        # Of activations no histogram is recorded.
+        later = later if key[0] == "weight" else []
 
         def read() -> Histograms:
             due = [at for at, (_, counts) in enumerate(later) if counts is not None]
@@ -401,7 +391,7 @@ def names_of(layouts: Iterable[Layout], kinds: tuple[str, ...]) -> tuple[str, ..
     names: list[str] = []
     for layout in layouts:
         at = 0
-        for kind, name in zip(layout.kinds, layout.names, strict=True):
+        for kind, name in layout.keys:
             if kind not in kinds:
                 continue
             if name in names:

@@ -27,7 +27,7 @@ def newest(title: str, store: Store) -> str:
     }
     names = [
         name + (" (value)" if kind == "value" else "")
-        for name, kind in zip(chunk.layout.names, chunk.layout.kinds, strict=True)
+        for kind, name in chunk.layout.keys
     ]
     rows = [[*row] for row in zip(names, *quantities.values(), strict=True)]
     if len(rows) > _MOST:

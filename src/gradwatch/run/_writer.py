@@ -20,13 +20,14 @@ lock serialises all of these calls. Each of them, in order:
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from .._errors import GradwatchError
 from ..summarise import BUCKETS
@@ -43,7 +44,7 @@ What = Literal["record", "finding", "extra"]
 """Content of an event. An "extra" (notes, native summaries) is written again later."""
 
 
-class RunWriter:
+class RunWriter(contextlib.AbstractContextManager["RunWriter"]):
     """Writes a run as a TensorBoard event file, and nothing else.
 
     Each record is in the file when `write` returns: a process that is killed loses
@@ -130,13 +131,10 @@ class RunWriter:
         self, step: int, payload: Mapping[str, Any], text: str | None = None
     ) -> None:
         """Writes a finding that was made at a step; `text` is for the Text tab."""
-
-        def make(_: set[str]) -> list[Any]:
-            shown = [] if text is None else [native_text(text)]
-            return [encode_facts(FINDINGS, payload), *shown]
-
+        values = [encode_facts(FINDINGS, payload)]
+        values += [] if text is None else [native_text(text)]
         with self._lock:
-            self._put([(step, make)], "finding")
+            self._put([(step, lambda _: values)], "finding")
 
     def note(self, key: str, payload: Mapping[str, Any]) -> None:
         """Notes facts of the run as a whole; the last of a key wins.
@@ -147,14 +145,14 @@ class RunWriter:
             self._notes[key] = dict(payload)
             self._unwritten.add(key)
             if self._step is not None:
-                self._put([(self._step, _nothing)])
+                self._put([(self._step, lambda _: [])])
 
     def flush(self) -> None:
         """Writes what TensorBoard shows of the last record, if it is not there."""
         with self._lock:
             self._write_native(None)
             if self._unwritten:
-                self._put([(self._step or 0, _nothing)])
+                self._put([(self._step or 0, lambda _: [])])
 
     def close(self) -> None:
         """Writes what is left and closes the file; a later `write` makes a new one."""
@@ -162,9 +160,6 @@ class RunWriter:
             self._retry_at = float("-inf")
             self.flush()
             self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
@@ -254,11 +249,6 @@ class RunWriter:
             self.dropped += len(events)
             self._gap.setdefault("first_step", events[0][0])
             self._gap["last_step"] = events[-1][0]
-
-
-def _nothing(_: set[str]) -> list[Any]:
-    """Makes no values: the event is for the notes that wait."""
-    return []
 
 
 def _check(record: Record) -> None:

@@ -28,6 +28,10 @@ Pattern: TypeAlias = Any
 a layer class, a layer object, a variable, or a list of these."""
 
 
+Name: TypeAlias = str | re.Pattern[str]
+"""An address, its last part, a glob or a regular expression."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class TheVariable:
     """A variable as a pattern, compared by identity; Keras compares by value."""
@@ -94,7 +98,7 @@ def described(value: object) -> str:
     return text if short else f"a {type(value).__name__}"
 
 
-def is_glob(pattern: str | re.Pattern[str]) -> bool:
+def is_glob(pattern: Name) -> bool:
     """Returns whether a pattern has wildcards; `lstm[1]` is an address, not a glob."""
     return isinstance(pattern, re.Pattern) or "*" in pattern or "?" in pattern
 
@@ -112,7 +116,7 @@ def glob_regex(pattern: str) -> re.Pattern[str]:
     return re.compile("(?:.*/)?" + regex)
 
 
-def matching(pattern: str | re.Pattern[str], names: Sequence[str]) -> list[str]:
+def matching(pattern: Name, names: Sequence[str]) -> list[str]:
     """Returns the names that match a glob, a regular expression or a last part."""
     if isinstance(pattern, re.Pattern):
         return [name for name in names if pattern.search(name)]
@@ -167,15 +171,12 @@ def layer_addresses(pattern: Pattern, tree: Tree) -> list[str]:
     if len(matches) > 1 and not is_glob(pattern):
         raise AddressError(ambiguous(str(pattern), matches))
     if not matches:
-        weights = matching(pattern, list(tree.weights))
-        hint = f" It is the weight {weights[0]!r}: use " if weights else ""
-        hint += f"`gradwatch.weights({pattern!r})`." if weights else ""
-        raise AddressError(unknown(pattern, names, "layer", (), tree, hint))
+        raise AddressError(unknown(pattern, names, "layer", (), tree))
     return matches
 
 
 def with_aliases(
-    pattern: str | re.Pattern[str], names: Sequence[str], aliases: Mapping[str, str]
+    pattern: Name, names: Sequence[str], aliases: Mapping[str, str]
 ) -> list[str]:
     """Returns the names that match a pattern, also by an alias, in order."""
     if isinstance(pattern, str) and pattern in names:
@@ -224,16 +225,15 @@ def ambiguous(pattern: str, matches: Sequence[str]) -> str:
 
 
 def unknown(
-    pattern: str | re.Pattern[str],
-    names: Sequence[str],
-    what: str,
-    also: Sequence[str],
-    tree: Tree,
-    hint: str = "",
+    pattern: Name, names: Sequence[str], what: str, also: Sequence[str], tree: Tree
 ) -> str:
     """Returns the message for a name without a match; `also` has further candidates."""
     if isinstance(pattern, str) and matching(pattern, sorted(tree.input_layers)):
         return is_an_input(pattern, tree)
+    hint = ""
+    if what == "layer" and (weights := matching(pattern, list(tree.weights))):
+        way_out = f"`gradwatch.weights({pattern!r})`"
+        hint = f" It is the weight {weights[0]!r}: use {way_out}."
     text = pattern if isinstance(pattern, str) else pattern.pattern
     near = closest(text.strip("*?.^$/"), [*names, *also])
     shown = f"Closest: {quoted(near)}." if near else f"It has {quoted(names, 4)}."

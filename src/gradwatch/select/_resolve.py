@@ -12,6 +12,7 @@ import keras
 from .._errors import AddressError, GradwatchError, arg, listing, quoted
 from ._leaf import Leaf
 from ._patterns import (
+    Name,
     Pattern,
     TheVariable,
     ambiguous,
@@ -147,9 +148,7 @@ def _weights(pattern: Pattern, tree: Tree) -> dict[str, WeightNode]:
     return _below(layer_addresses(pattern, tree), tree)
 
 
-def _weights_by_name(
-    pattern: str | re.Pattern[str], tree: Tree
-) -> dict[str, WeightNode]:
+def _weights_by_name(pattern: Name, tree: Tree) -> dict[str, WeightNode]:
     wild = is_glob(pattern)
     if pattern in tree.weights:
         return {str(pattern): tree.weights[str(pattern)]}
@@ -161,20 +160,18 @@ def _weights_by_name(
     names = list(tree.learnable if wild else tree.weights)
     as_weight = with_aliases(pattern, names, tree.weight_aliases)
     if wild:  # A layer without weights is passed over.
-        below = _below(as_layer, tree, strict=False)
-        as_weight, as_layer = [*{*as_weight, *below}], []
-    if not as_weight and not as_layer:
-        owned = [f"{node.layer}/" for node in tree.weights.values()]
-        owners = [a for a in tree.layers if any(o.startswith(f"{a}/") for o in owned)]
-        names = list(tree.weights)
-        raise AddressError(unknown(pattern, names, "weight", owners, tree))
-    if wild:
-        return {n: w for n, w in tree.learnable.items() if n in as_weight}
-    if len(as_weight) + len(as_layer) > 1:
+        chosen = {*as_weight, *_below(as_layer, tree, strict=False)}
+        if chosen:
+            return {n: w for n, w in tree.learnable.items() if n in chosen}
+    elif len(as_weight) + len(as_layer) > 1:
         raise AddressError(ambiguous(str(pattern), [*as_weight, *as_layer]))
-    if as_weight:
+    elif as_weight:
         return {as_weight[0]: tree.weights[as_weight[0]]}
-    return _below(as_layer, tree)
+    elif as_layer:
+        return _below(as_layer, tree)
+    owned = [f"{node.layer}/" for node in tree.weights.values()]
+    owners = [a for a in tree.layers if any(o.startswith(f"{a}/") for o in owned)]
+    raise AddressError(unknown(pattern, list(tree.weights), "weight", owners, tree))
 
 
 def _below(
@@ -237,23 +234,18 @@ def matching_inputs(
     if alias is not None and len(names) == 1:
         keys[alias] = names[0]
     for pattern in patterns:
-        if pattern is None:
-            matches |= set(names)
-        elif isinstance(pattern, int):
-            matches.add(by_index(pattern, names, "input"))
-        else:
-            if isinstance(pattern, keras.layers.InputLayer):
-                pattern = pattern.name
-            hits: list[str] = []
-            if isinstance(pattern, str | re.Pattern):
-                hits = matching(pattern, names)
-                hits = hits or [keys[key] for key in matching(pattern, list(keys))]
-            if not hits:
-                raise AddressError(
-                    f"{arg('wrt')} must name an input of the model, by key, position "
-                    f"or a pattern. Received: inputs({described(pattern)}). The inputs "
-                    f"of this call are {quoted(names)}. `gradwatch.inputs()` selects "
-                    "them all."
-                )
-            matches |= set(hits)
+        if isinstance(pattern, keras.layers.InputLayer):
+            pattern = pattern.name
+        hits = names if pattern is None else []
+        if isinstance(pattern, int):
+            hits = [by_index(pattern, names, "input")]
+        elif isinstance(pattern, str | re.Pattern):
+            hits = with_aliases(pattern, names, keys)
+        if not hits:
+            raise AddressError(
+                f"{arg('wrt')} must name an input of the model, by key, position or a "
+                f"pattern. Received: inputs({described(pattern)}). The inputs of this "
+                f"call are {quoted(names)}. `gradwatch.inputs()` selects them all."
+            )
+        matches |= set(hits)
     return [name for name in names if name in matches]

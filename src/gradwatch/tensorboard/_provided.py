@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from ..run import Decoded, Store, meta_of
+from ..run import Reader, Value, meta_of
 
 _ALL = 2**31 - 1
 
 
-class Provided:
+class Provided(Reader):
     """The source of a run in TensorBoard's data provider, which is read as a whole.
 
     Args:
@@ -21,15 +20,13 @@ class Provided:
     """
 
     def __init__(self, provider: Any, ctx: Any, experiment: str, run: str) -> None:
+        super().__init__(run)
         self._provider, self._ctx, self._run = provider, ctx, run
         self._asked = {"experiment_id": experiment, "plugin_name": "gradwatch"}
         self._seen: dict[str, tuple[int, float]] = {}
-        self.directory = Path(run)
-        self.store = Store()
-        self.deleted = False
-        self.share = 1.0
+        self._complete = True
 
-    def read(self, seconds: float = 0.0) -> bool:
+    def read(self, seconds: float = float("inf")) -> bool:
         """Reads everything, if anything is new since the last time."""
         del seconds  # It is one call, which cannot be cut short.
         from tensorboard.data.provider import RunTagFilter
@@ -43,14 +40,13 @@ class Provided:
         metas = {tag: meta_of(s.plugin_content, self._run) for tag, s in listed.items()}
         tags = RunTagFilter(runs=[self._run], tags=frozenset(metas))
         data = self._ask("read_tensors", tags, downsample=_ALL)
-        steps: dict[int, Decoded] = {}
+        steps: dict[int, list[Value]] = {}
         for tag, meta in metas.items():
             for datum in data.get(tag, ()):
-                step = int(datum.step)
-                decoded = steps.setdefault(step, Decoded(step))
-                decoded.take(tag, meta, datum.numpy)
-        for _, decoded in sorted(steps.items()):
-            self.store.take(decoded, decoded.counts)
+                value = (tag, meta, datum.numpy)
+                steps.setdefault(int(datum.step), []).append(value)
+        for step in sorted(steps):
+            self.store.take(step, steps[step])
         return True
 
     def _ask(self, question: str, tags: Any, **more: Any) -> dict[str, Any]:

@@ -93,11 +93,8 @@ def _facts(objects: Mapping[str, Any]) -> dict[str, Any]:
     todo = [*objects.items()][::-1]
     while todo:
         path, item = todo.pop()
-        if isinstance(item, _PLAIN):
-            facts[path] = item
-            continue
-        if isinstance(item, np.ndarray):
-            facts[path] = _array(item)
+        if isinstance(item, (*_PLAIN, np.ndarray)):
+            facts[path] = _array(item) if isinstance(item, np.ndarray) else item
             continue
         if not isinstance(item, list | tuple | dict | set | Mapping):
             facts[path] = _identity(item)

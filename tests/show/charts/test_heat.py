@@ -98,7 +98,7 @@ def table(found):
 
 def of(table):
     """A run that holds this store."""
-    return Run(SimpleNamespace(store=table))
+    return Run(SimpleNamespace(store=table, directory=None))
 
 
 def number(name, found, line, before):

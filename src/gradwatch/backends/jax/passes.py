@@ -50,7 +50,7 @@ class JaxRecorder(Recorder):
         return isinstance(tensor, jax.Array)
 
     @contextlib.contextmanager
-    def place(self, address: str) -> Iterator[None]:
+    def layer(self, address: str) -> Iterator[None]:
         """The name stack of an equation tells its layer; names must not hold "/"."""
         self.addresses.append(address)
         with jax.named_scope(f"gw{len(self.addresses) - 1}"):

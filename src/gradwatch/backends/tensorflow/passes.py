@@ -67,7 +67,7 @@ class TFRecorder(Recorder):
         return isinstance(tensor, tf.Tensor)
 
     @contextlib.contextmanager
-    def place(self, address: str) -> Iterator[None]:
+    def layer(self, address: str) -> Iterator[None]:
         """Remembers from which number on the operations of a graph are of a layer."""
         if tf.executing_eagerly():
             yield
@@ -103,7 +103,7 @@ class OnceRecorder(TFRecorder):
         return super().can_leave(tensor)
 
     @contextlib.contextmanager
-    def place(self, address: str) -> Iterator[None]:
+    def layer(self, address: str) -> Iterator[None]:
         """Stops in a `tf.function` of the model, before it keeps this trace."""
         del address
         self._stop_if(not tf.executing_eagerly())

@@ -49,7 +49,7 @@ class TorchRecorder(Recorder):
         return isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided
 
     @contextlib.contextmanager
-    def place(self, address: str) -> Iterator[None]:
+    def layer(self, address: str) -> Iterator[None]:
         """The stack of layers being called."""
         self.stack.append(address)
         try:

@@ -20,6 +20,7 @@ def limit_of(dtype: str) -> float:
 
 def dtype_of(tensor: Any) -> str:
     """Returns the dtype by the name that Keras gives it."""
+    tensor = tensor.values if isinstance(tensor, Sparse) else tensor
     return str(keras.backend.standardize_dtype(tensor.dtype))
 
 

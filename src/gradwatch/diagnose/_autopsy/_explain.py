@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import compress
 from typing import Any
 
@@ -31,15 +32,13 @@ def of_activation(examined: Pass, entry: Entry) -> Cause:
     return of_call(examined, examined.layer(address), inputs)
 
 
-def of_call(
-    examined: Pass, layer: Any, inputs: list[dict[str, Any]] | None = None
-) -> Cause:
+def of_call(examined: Pass, layer: Any, inputs: Sequence[Any] = ()) -> Cause:
     """Returns why the `call` of a layer gives something that is not finite."""
     log = watch_layer(examined, layer, until_bad=True)
     if log.forward() is None:
         # It returned finite numbers: the trouble is in what it gave to another layer.
         log = watch_layer(examined, layer, until_bad=False)
-    return _forward(log, layer, inputs or [])
+    return _forward(log, layer, inputs)
 
 
 def of_loss(examined: Pass) -> tuple[Cause, str | None]:
@@ -76,18 +75,16 @@ def of_gradient(examined: Pass, entry: Entry) -> Cause:
     else:
         layer = examined.around(owner)
     log = watch_layer(examined, layer, until_bad=False)
-    if log.backward() is None and layer is not examined.model:
+    if log.backward() is None and layer is not examined.tree.model:
         log = watch_penalty(examined, owner, of_weight=False)
     return _backward(examined, log, entry)
 
 
 def inputs_of(examined: Pass, entry: Entry) -> list[dict[str, Any]]:
     """Describes what went into the layer call that an activation came out of."""
-    own = (entry.leaf.address, entry.leaf.call, "input")
-    entries = (
-        (e, (e.leaf.address, e.leaf.call, e.leaf.at)) for e in examined.activations
-    )
-    return _described((e.value, e.dtype) for e, of in entries if of == own)
+    own = replace(entry.leaf, at="input", path="")
+    entries = ((e, replace(e.leaf, path="")) for e in examined.activations)
+    return _described((e.value, e.dtype) for e, leaf in entries if leaf == own)
 
 
 def _described(tensors: Iterable[tuple[Any, str]]) -> list[dict[str, Any]]:
@@ -118,7 +115,7 @@ def _of_cast(examined: Pass, entry: Entry) -> Cause | None:
     return None
 
 
-def _forward(log: OperationLog, layer: Any, inputs: list[dict[str, Any]]) -> Cause:
+def _forward(log: OperationLog, layer: Any, inputs: Sequence[Any]) -> Cause:
     operation = log.forward()
     if operation is not None:
         return of_operation(operation)
@@ -127,12 +124,10 @@ def _forward(log: OperationLog, layer: Any, inputs: list[dict[str, Any]]) -> Cau
     limit = limit_of(dtype)
     ends = [abs(part[end] or 0) for part in inputs for end in ("min", "max")]
     size = max(ends, default=0.0)
-    zeros = any(part["zeros"] for part in inputs)
+    zeros, negative = (any(part[k] for part in inputs) for k in ("zeros", "negative"))
     fits = {
         "log of zero or division by zero (its inputs hold exact zeros)": zeros,
-        "log, square root or power of a negative number": any(
-            part["negative"] for part in inputs
-        ),
+        "log, square root or power of a negative number": negative,
         "overflow of exp": size > float(np.log(limit)),
         overflow(dtype)[0]: size**2 > limit or dtype == "float16",
     }
@@ -141,7 +136,7 @@ def _forward(log: OperationLog, layer: Any, inputs: list[dict[str, Any]]) -> Cau
         "; or ".join(compress(fits, fits.values())) or f"an operation inside {kind}",
         f"Look into `{kind}`: its operations could not be watched one by one, as "
         "inside a compiled function. Run it without compilation to learn more.",
-        {"inputs": inputs, "dtype": dtype},
+        {"inputs": [*inputs], "dtype": dtype},
         sure=False,
     )
 
@@ -155,7 +150,7 @@ def _backward(examined: Pass, log: OperationLog, entry: Entry) -> Cause:
         layer = examined.layer(examined.owner(entry))
         dtype = str(getattr(layer, "compute_dtype", dtype))
     words, advice = overflow(dtype, " in the backward pass")
-    optimizer = getattr(examined.model, "optimizer", None)
+    optimizer = getattr(examined.tree.model, "optimizer", None)
     if dtype == "float16" and hasattr(optimizer, "dynamic_scale"):
         advice += (
             " The LossScaleOptimizer skips such a step and halves its scale: once in a "

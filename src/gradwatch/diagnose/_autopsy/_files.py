@@ -108,8 +108,7 @@ def read_latest(directory: str | os.PathLike[str]) -> dict[str, Any]:
         GradwatchError: If there is none, or it cannot be read.
     """
     path = Path(directory)
-    files = [path / _RESULT] if (path / _RESULT).is_file() else []
-    files = files or list((path / _FOLDER).glob(f"step-*/{_RESULT}"))
+    files = [*path.glob(_RESULT)] or [*path.glob(f"{_FOLDER}/step-*/{_RESULT}")]
     if not files:
         state = "which is a file" if path.exists() else "which does not exist"
         state = "which has none" if path.is_dir() else state

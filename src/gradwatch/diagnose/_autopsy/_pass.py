@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,6 @@ from typing import Any
 import keras
 import numpy as np
 
-from ...backends import Sparse
 from ...engine import Captured, Entry
 from ...select import Tree
 from ...targets import Target
@@ -34,11 +34,6 @@ class Pass:
     backward: bool
 
     @property
-    def model(self) -> Any:
-        """The model."""
-        return self.tree.model
-
-    @property
     def activations(self) -> list[Entry]:
         """The inputs and outputs of all layers, in the order of execution."""
         return [e for e in self.captured.entries if e.kind == "activation"]
@@ -51,7 +46,7 @@ class Pass:
 
     def layer(self, address: str) -> Any:
         """Returns the layer of an address; the model itself for ""."""
-        return self.tree.layers[address].layer if address else self.model
+        return self.tree.layers[address].layer if address else self.tree.model
 
     def owner(self, entry: Entry) -> str:
         """Returns the address of the layer that a weight or an activation is of."""
@@ -133,20 +128,18 @@ class Pass:
 
 
 def _closest(what: str, tensors: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    best: dict[str, Any] = {}
-    least = math.inf
+    rooms = []
     for name, tensor in tensors:
-        if floats(tensor) is None:
-            continue
-        size = largest(tensor)
-        dtype = dtype_of(tensor.values if isinstance(tensor, Sparse) else tensor)
-        room = math.log10(limit_of(dtype)) - math.log10(size) if size else math.inf
-        if not best or room < least:
-            least = room
-            best = {
-                f"largest_{what}": size,
-                f"{what}_at": name,
-                f"{what}_dtype": dtype,
-                f"{what}_headroom": round(room, 2) if math.isfinite(room) else None,
-            }
-    return best
+        if floats(tensor) is not None:
+            size, dtype = largest(tensor), dtype_of(tensor)
+            room = math.log10(limit_of(dtype)) - math.log10(size) if size else math.inf
+            rooms.append((room, size, name, dtype))
+    if not rooms:
+        return {}
+    room, size, name, dtype = min(rooms, key=operator.itemgetter(0))
+    return {
+        f"largest_{what}": size,
+        f"{what}_at": name,
+        f"{what}_dtype": dtype,
+        f"{what}_headroom": round(room, 2) if math.isfinite(room) else None,
+    }

@@ -31,15 +31,15 @@ def _quietly() -> contextlib.suppress:
 def _replaying(examined: Pass) -> Iterator[Any]:
     """Yields a scope of state: what is assigned inside reaches no variable."""
     with untouched(examined.tree):
-        values = [(v, keras.ops.copy(v.value)) for v in examined.model.variables]
+        values = [(v, keras.ops.copy(v.value)) for v in examined.tree.model.variables]
         with keras.StatelessScope(values, True, False) as scope:
             yield scope
 
 
 def _call(examined: Pass) -> Any:
     """Calls the model as a training step does."""
-    return examined.model(
-        examined.captured.parts["x"], **mode_arguments(examined.model, True)
+    return examined.tree.model(
+        examined.captured.parts["x"], **mode_arguments(examined.tree.model, True)
     )
 
 
@@ -86,7 +86,7 @@ def watch_layer(examined: Pass, layer: Any, *, until_bad: bool) -> OperationLog:
 def watch_target(examined: Pass) -> OperationLog:
     """Runs forward, and watches each operation of the loss."""
     log = OperationLog()
-    model, parts = examined.model, examined.captured.parts
+    model, parts = examined.tree.model, examined.captured.parts
     with _quietly(), _replaying(examined):
         outputs = _call(examined)
         x, y = parts["x"], parts["y"]

@@ -19,8 +19,8 @@ class Autopsy:
     >>> import gradwatch as gw, keras, numpy as np
     >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, name="a")])
     >>> model.compile(loss="mse")
-    >>> found = gw.autopsy(model, np.array([[1.0, np.nan]]), np.ones((1, 1)))
-    >>> found.where, found.address, found.evidence["first_index"]
+    >>> result = gw.autopsy(model, np.array([[1.0, np.nan]]), np.ones((1, 1)))
+    >>> result.where, result.address, result.evidence["first_index"]
     ('input', 'x', [0, 1])
 
     Attributes:

@@ -72,7 +72,7 @@ def _data(examined: Pass, x: Any, weights_name: str) -> Autopsy | None:
                 f"numbers in the data beyond {dtype_of(tensor)}",
                 f"Scale `{name}`: it becomes infinite when it is converted.",
             )
-        return _result("input", name, "data", cause, tensor, note=_reach(examined))
+        return _result(("input", name, "data"), cause, tensor, _reach(examined))
     return None
 
 
@@ -84,8 +84,8 @@ def _weights(examined: Pass) -> Autopsy | None:
                 "An earlier step, or what was loaded, broke it. Load weights from "
                 "before it, and ask again with the batch of that step.",
             )
-            note = _reach(examined)
-            return _result("weight", name, None, cause, variable.value, note=note)
+            what = ("weight", name, None)
+            return _result(what, cause, variable.value, _reach(examined))
     return None
 
 
@@ -102,31 +102,29 @@ def _reach(examined: Pass) -> str:
 
 
 def _forward(examined: Pass) -> Autopsy | None:
-    model = examined.model.name
+    model = examined.tree.model.name
     entry = examined.first_activation()
     if entry is not None:
         cause = explain.of_activation(examined, entry)
         inputs = explain.inputs_of(examined, entry)
-        evidence = {"inputs_finite": True, "inputs": inputs, **cause.evidence}
-        cause = cause._replace(evidence=evidence)
         note, address = "", entry.leaf.address
         if entry.leaf.at == "input":
             caller = examined.tree.layers[address].parent or model
             note = f"It arises in {caller!r}, before it calls `{address}`."
-        return _result(
-            "activation", entry.name, "forward", cause, entry.value, note=note
-        )
+        what = ("activation", entry.name, "forward")
+        known = {"inputs_finite": True, "inputs": inputs}
+        return _result(what, cause, entry.value, note, **known)
     output = examined.first_output()
     if output is not None:
-        cause = explain.of_call(examined, examined.model)
+        cause = explain.of_call(examined, examined.tree.model)
         note = f"It arises in the `call` of {model!r} itself."
-        return _result("activation", output[0], "forward", cause, output[1], note=note)
+        return _result(("activation", output[0], "forward"), cause, output[1], note)
     value = examined.captured.value
     if examined.backward and is_bad(value):
         cause, adds = explain.of_loss(examined)
         name = "loss" if isinstance(examined.target, Loss) else "target"
         note = f"The `call` of {model!r} itself adds it." if adds == "" else ""
-        return _result("loss", adds or name, "forward", cause, value, note=note)
+        return _result(("loss", adds or name, "forward"), cause, value, note)
     return None
 
 
@@ -138,7 +136,7 @@ def _state(examined: Pass) -> Autopsy | None:
     layer = examined.layer(examined.tree.weights[address].layer)
     note = "The pass itself stays finite: it shows when the model is evaluated."
     cause = explain.of_call(examined, layer)
-    return _result("weight", address, "forward", cause, value, note=note)
+    return _result(("weight", address, "forward"), cause, value, note)
 
 
 def _backward(examined: Pass, notes: list[str]) -> Autopsy | None:
@@ -162,11 +160,11 @@ def _backward(examined: Pass, notes: list[str]) -> Autopsy | None:
         note = f"It arises in {after}, and arrives at the output of `{name}`."
     where = "weight gradient" if entry.kind == "weight" else "activation gradient"
     cause = explain.of_gradient(examined, entry)
-    return _result(where, name, "backward", cause, entry.gradient, entry.dtype, note)
+    return _result((where, name, "backward"), cause, entry.gradient, note)
 
 
 def _update(examined: Pass, notes: list[str]) -> Autopsy | None:
-    optimizer = getattr(examined.model, "optimizer", None)
+    optimizer = getattr(examined.tree.model, "optimizer", None)
     if optimizer is None or not isinstance(examined.target, Loss):
         return None
     gradients = {
@@ -188,31 +186,29 @@ def _update(examined: Pass, notes: list[str]) -> Autopsy | None:
     if broken is None:
         return None
     name = type(inner_optimizer(optimizer)).__name__
-    cause = broken[1]._replace(evidence={**broken[1].evidence, "optimizer": name})
-    return _result("update", broken[0], "update", cause, None)
+    return _result(("update", broken[0], "update"), broken[1], None, optimizer=name)
 
 
 def _result(
-    where: str,
-    address: str,
-    direction: str | None,
+    what: tuple[str, str, str | None],
     cause: Cause,
     tensor: Any,
-    dtype: str | None = None,
     note: str = "",
+    **known: Any,
 ) -> Autopsy:
-    """Returns the result of a search; `tensor` is what is not finite."""
+    """Returns the result of a search.
+
+    Args:
+        what: Where it is, its address and its direction.
+        cause: Its cause.
+        tensor: The tensor that is not finite; None adds nothing to the evidence.
+        note: A remark.
+        **known: Evidence beside that of the cause.
+    """
     evidence = counts(tensor)
     if tensor is not None:
-        evidence["dtype"] = dtype or dtype_of(tensor)
-    return Autopsy(
-        True,
-        where,
-        address,
-        direction,
-        cause.words,
-        cause.sure,
-        evidence | dict(cause.evidence),
-        cause.try_first,
-        (note,) if note else (),
-    )
+        evidence["dtype"] = dtype_of(tensor)
+    evidence |= known | dict(cause.evidence)
+    notes = (note,) if note else ()
+    words, advice, _, sure = cause
+    return Autopsy(True, *what, words, sure, evidence, advice, notes)

@@ -57,7 +57,8 @@ def broken_update(
                 "dtype": str(variable.dtype),
             }
             zeros = bool(np.any(floats(own[name]) == 0))
-            return name, _cause(twin, rate, evidence, spoilt, zeros)
+            cause = _cause(twin, rate, evidence, spoilt, zeros)
+            return name, cause._replace(evidence=evidence)
         if constraint is not None and is_bad(bound := constraint(variable.value)):
             evidence = counts(bound) | {"largest_weight": largest(variable.value)}
             return name, Cause(
@@ -78,36 +79,32 @@ _RATE = "learning_rate"
 def _cause(
     twin: Any, rate: float, evidence: Mapping[str, Any], spoilt: bool, zeros: bool
 ) -> Cause:
-    """Returns why an updated weight is not finite."""
+    """Returns why an updated weight is not finite, without the evidence."""
     gradient = evidence["largest_gradient"]
     if spoilt:
         return Cause(
             "the optimizer's state was not finite before the step",
             "An earlier step broke it: compile anew, or load the optimizer's state "
             "from before.",
-            evidence,
         )
     if not np.isfinite(rate):
         return Cause(
             f"the learning rate is {rate}",
             "Look at what sets it: a schedule or a callback that divides by zero, or "
             "a number beyond float32.",
-            evidence,
         )
     if abs(rate) * gradient > limit_of(evidence["dtype"]) / 2:
         return Cause(
             "learning rate so large that the update overflows",
             f"Lower the learning rate ({rate:.3g}), or clip the gradients with "
             f"`global_clipnorm=1.0`; look at why the gradient is {gradient:.3g}.",
-            evidence,
         )
     if getattr(twin, "epsilon", None) == 0 and zeros:
         words = "division of zero by zero in the optimizer: epsilon is 0"
-        return Cause(words, "Give the optimizer its usual epsilon, 1e-7.", evidence)
+        return Cause(words, "Give the optimizer its usual epsilon, 1e-7.")
     return Cause(
         "the optimizer's arithmetic overflows",
         "Lower the learning rate, and clip the gradients with `global_clipnorm=1.0`.",
-        evidence,
         sure=False,
     )
 

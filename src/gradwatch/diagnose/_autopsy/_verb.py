@@ -51,8 +51,8 @@ def autopsy(
     >>> logs = keras.ops.log(inputs)
     >>> model = keras.Model(inputs, keras.layers.Dense(1)(logs))
     >>> model.compile(loss="mse")
-    >>> found = gw.autopsy(model, np.array([[1.0, 0.0]]), np.ones((1, 1)))
-    >>> found.where, found.address, found.cause
+    >>> result = gw.autopsy(model, np.array([[1.0, 0.0]]), np.ones((1, 1)))
+    >>> result.where, result.address, result.cause
     ('activation', 'log', 'log of zero')
 
     Args:

@@ -39,10 +39,6 @@ _PROFILES = (
 """The quantities that change along depth by decades, and their labels."""
 
 
-def _trends(step: Snapshot) -> list[tuple[int, float, float]]:
-    return [trend(numbers(step)) for _, _, numbers in _PROFILES]
-
-
 def _third(numbers: Named, *, at_output: bool = False) -> tuple[str, ...]:
     """Returns the names of what is positive, of the third near one end."""
     names = [name for name, number in numbers.items() if 0 < number < math.inf]
@@ -59,12 +55,11 @@ def _third(numbers: Named, *, at_output: bool = False) -> tuple[str, ...]:
 )
 def vanishing(step: Snapshot) -> Iterator[Sign]:
     """Gradients become steadily smaller towards the input, by decades."""
-    trends = zip(_PROFILES, step.once(_trends), strict=True)
-    for (quantity, label, numbers), (_, rise, steadiness) in trends:
+    for quantity, label, numbers in _PROFILES:
+        _, rise, steadiness = trend(profile := numbers(step))
         if rise >= _VANISHED and steadiness >= _STEADY:
             measured = Measured(quantity, 10.0**-rise, low=10.0**-_VANISHED)
-            label += ", input over output end"
-            yield Sign(measured, label, _third(numbers(step)))
+            yield Sign(measured, f"{label}, input over output end", _third(profile))
             return
 
 
@@ -77,13 +72,12 @@ def vanishing(step: Snapshot) -> Iterator[Sign]:
 )
 def exploding(step: Snapshot) -> Iterator[Sign]:
     """Gradients become steadily larger towards the input, by decades."""
-    trends = zip(_PROFILES, step.once(_trends), strict=True)
-    for (quantity, label, numbers), (count, rise, steadiness) in trends:
+    for quantity, label, numbers in _PROFILES:
+        count, rise, steadiness = trend(profile := numbers(step))
         long = count >= _TOWERS
         if long and rise <= -_EXPLODED and steadiness <= -_STEADIER:
             measured = Measured(quantity, 10.0**-rise, high=10.0**_EXPLODED)
-            label += ", input over output end"
-            yield Sign(measured, label, _third(numbers(step)))
+            yield Sign(measured, f"{label}, input over output end", _third(profile))
             return
     # Where activations grow with depth, gradients grow on the way back as they do.
     sizes = activation_sizes(step)

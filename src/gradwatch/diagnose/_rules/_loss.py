@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 import numpy as np
@@ -42,12 +42,11 @@ class LossHistory:
         if loss is None:
             return self
         if not math.isfinite(loss):
-            return LossHistory(self.seen, True, self.is_whole)
+            return replace(self, was_nonfinite=True)
         if len(self.seen) < _KEPT:
-            seen = (*self.seen, float(loss))
-            return LossHistory(seen, self.was_nonfinite, self.is_whole)
+            return replace(self, seen=(*self.seen, float(loss)))
         means = np.array(self.seen).reshape(-1, 2).mean(axis=1).tolist()
-        return LossHistory((*means, float(loss)), self.was_nonfinite, False)
+        return replace(self, seen=(*means, float(loss)), is_whole=False)
 
     @property
     def known(self) -> bool:
@@ -153,11 +152,8 @@ class LossHistory:
         and of those two are often twice as large as the rest.
         """
         length = self._length()
-        least = max(_NOTHING * median(self.seen[:length]), 1e-30)
-        begin, end = (
-            np.log(np.maximum(losses, least))
-            for losses in (self.seen[:first], self.seen[-length:])
-        )
+        losses = self._comparable()
+        begin, end = losses[:first], losses[-length:]
         mean = end.sum() / length  # the methods `mean` and `std` take twice as long
         fell = float(begin.sum() / len(begin) - mean)
         spread = math.sqrt(float(np.square(end - mean).sum()) / length)

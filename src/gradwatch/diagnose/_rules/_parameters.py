@@ -39,7 +39,7 @@ class ParameterIndex:
 
     Attributes, with one element for each weight:
         names: The addresses.
-        sizes: The number of elements.
+        sizes: The number of elements, at least 1.
         layers: The address of the layer.
         layer_numbers: The index of the layer in `layer_order`.
         kernels: Weights that multiply; not embeddings, of which a step uses a few rows.
@@ -62,7 +62,8 @@ class ParameterIndex:
         kinds = np.array(layout.kinds)
         self.rows = {kind: np.flatnonzero(kinds == kind) for kind in KINDS}
         self.names = [layout.names[row] for row in self.rows["weight"]]
-        self.sizes = np.array([layout.sizes[r] for r in self.rows["weight"]], float)
+        sizes = [max(layout.sizes[row], 1) for row in self.rows["weight"]]
+        self.sizes = np.array(sizes, float)
         self.layers = [self.layer_of(name) for name in self.names]
         numbers = {layer: at for at, layer in enumerate(dict.fromkeys(self.layers))}
         self.layer_order = tuple(numbers)
@@ -133,9 +134,8 @@ class ParameterIndex:
             for name, fact in self.weight_facts.items()
             if fact.get("trainable") is False and fact.get("untrained") is not None
         }
-        if 2 * sum(frozen.values()) <= len(frozen):
-            return ()
-        return tuple(name for name, untrained in frozen.items() if untrained)
+        names = tuple(name for name, untrained in frozen.items() if untrained)
+        return names if 2 * len(names) > len(frozen) else ()
 
     def names_of(self, chosen: Mask) -> list[str]:
         """Returns the addresses of the chosen weights."""

@@ -138,7 +138,7 @@ def weight_spreads(step: Snapshot) -> Named:
         name, layer = parameters.names[row], parameters.layers[row]
         shape = parameters.fact(name, "shape")
         if shape is not None and layer not in parameters.heads:
-            rms = step["weight_norm"][row] / math.sqrt(max(parameters.sizes[row], 1.0))
+            rms = step["weight_norm"][row] / math.sqrt(parameters.sizes[row])
             spreads[name] = float(rms * math.sqrt(math.prod(shape[:-1])))
     return spreads
 

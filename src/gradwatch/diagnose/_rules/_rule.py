@@ -75,18 +75,13 @@ def rule(symptom: str, **options: Any) -> Callable[[Look], Rule]:
 
 
 def signs_beyond(
-    quantity: str,
-    label: str,
-    numbers: Mapping[str, float],
-    *,
-    low: float = -math.inf,
-    high: float = math.inf,
+    quantity: str, label: str, numbers: Mapping[str, float], **limits: float
 ) -> Iterator[Sign]:
-    """Yields a sign for each address whose number is beyond one of the limits."""
-    limits = [limit if math.isfinite(limit) else None for limit in (low, high)]
+    """Yields a sign for each address whose number is beyond `low` or `high`."""
+    low, high = limits.get("low", -math.inf), limits.get("high", math.inf)
     for address, number in numbers.items():
         if number < low or high < number < math.inf:
-            measured = Measured(quantity, number, *limits)
+            measured = Measured(quantity, number, **limits)
             yield Sign(measured, label, (address,), key=address)
 
 

@@ -29,7 +29,7 @@ _FLAT = 0.1
 )
 def initialisation(step: Snapshot) -> Iterator[Sign]:
     """Weights begin too large, too small, or all alike."""
-    if step.history.count > 1 or step.step > 0:
+    if step.step > 0:
         return
     parameters = step.parameters
     # A head may begin at zero: it has one unit for each output.

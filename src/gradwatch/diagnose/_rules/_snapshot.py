@@ -6,12 +6,11 @@ the first steps, the loss, and which weights ever had a gradient.
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import takewhile
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,6 @@ from ._loss import LossHistory
 from ._parameters import ParameterIndex
 
 Numbers = NDArray[np.float64]
-Value = TypeVar("Value")
 
 WINDOW = 32
 """Number of recorded steps that are kept one by one."""
@@ -46,9 +44,6 @@ def median(numbers: Numbers) -> float:
 
 class History:
     """The steps so far, as far as a rule asks for them.
-
-    What it holds is replaced and never changed, so that a copy of it stays as it was at
-    its step, and the rules can be asked about that step later.
 
     Args:
         facts: The note "model" of the run; with less of it, fewer symptoms are seen.
@@ -105,7 +100,7 @@ class History:
                 self.early_norm = max(totals) or math.nan
                 if len(set(map(len, rows))) == 1:
                     self.early_norms = np.max(rows, axis=0)
-        return Snapshot(copy.copy(self))
+        return Snapshot(self)
 
     def newest(
         self, name: str, count: int = WINDOW, *, updates: bool = False
@@ -133,8 +128,6 @@ class History:
 class SnapshotColumns:
     """The columns of some rows at one step, NaN where nothing was measured.
 
-    A column is read when it is asked for: few rules need many of them.
-
     Args:
         record: The record of the step.
         rows: The indices of the rows.
@@ -142,12 +135,9 @@ class SnapshotColumns:
 
     def __init__(self, record: Record, rows: NDArray[np.int64]) -> None:
         self._record, self._rows = record, rows
-        self._read: dict[str, Numbers] = {}
 
     def __getitem__(self, column: str) -> Numbers:
-        if column not in self._read:
-            self._read[column] = self._record.rows[self._rows, _AT[column]]
-        return self._read[column]
+        return np.asarray(self._record.rows[self._rows, _AT[column]])
 
     def named(self, values: Numbers) -> dict[str, float]:
         """Returns a number of each row by name."""
@@ -171,7 +161,7 @@ class SnapshotColumns:
 
 
 class Snapshot(SnapshotColumns):
-    """One recorded step: the columns of the weights, and what is made of them.
+    """The newest recorded step: the columns of the weights, and what is made of them.
 
     Args:
         history: The steps so far; this is the newest.
@@ -202,21 +192,11 @@ class Snapshot(SnapshotColumns):
         self.updates = bool(self.totals.get("update", 1.0))
         self.skipped = bool(self.totals.get("skipped", 0.0))
         self.is_broken = bool((record.rows[:, _NONFINITE] > 0).any())
-        self._known: dict[Callable[[Snapshot], Any], Any] = {}
-
-    def once(self, compute: Callable[[Snapshot], Value]) -> Value:
-        """Returns what a function makes of this step; it is called once."""
-        if compute not in self._known:
-            self._known[compute] = compute(self)
-        value: Value = self._known[compute]
-        return value
 
     @cached_property
     def rms(self) -> Numbers:
         """The root mean square of each gradient: its size, however many elements."""
-        return np.asarray(
-            self["norm"] / np.sqrt(np.maximum(self.parameters.sizes, 1.0))
-        )
+        return np.asarray(self["norm"] / np.sqrt(self.parameters.sizes))
 
     @cached_property
     def sensitivity(self) -> Numbers:

@@ -78,13 +78,12 @@ def _too_small(step: Snapshot) -> float:
 def large_updates(step: Snapshot) -> Iterator[Sign]:
     """Updates are large beside the weights, or the weights have blown up."""
     ratio, grown = usual_update_ratio(step), weight_growth(step)
+    loss = step.history.loss
     # The loss comes last: to ask whether it is learnt takes longer than the rest.
-    if not (_LARGE < ratio < math.inf or grown > _BLOWN) or step.history.loss.learnt:
-        return
-    if _LARGE < ratio < math.inf:
+    if _LARGE < ratio < math.inf and not loss.learnt:
         measured = Measured("update_ratio", ratio, high=_LARGE)
         yield Sign(measured, "update over weight")
-    elif grown > _BLOWN and step.history.loss.rises:
+    elif grown > _BLOWN and loss.rises and not loss.learnt:
         yield Sign(
             Measured("weight_growth", grown, high=_BLOWN),
             "norm of the weights over that of the beginning",

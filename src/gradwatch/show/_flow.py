@@ -75,5 +75,6 @@ def _draw_edges(axis: FlowAxis, marks: Sequence[Mark]) -> list[Line2D]:
     for label, end, style, members in kinds:
         at = axis.xy([m.position for m in members], [float(end)] * len(members))
         edge: Style = {"transform": axis.edge(end), "clip_on": False, "zorder": 5}
-        handles += points(axis.ax, at, {**style, "label": label}, **edge)
+        points(axis.ax, at, style, **edge)
+        handles += [Line2D([], [], **style, label=label)] if members else []
     return handles

@@ -19,7 +19,7 @@ from ..charts import (
     UNMEASURED,
     ZERO,
     Heat,
-    column,
+    Quantity,
     heat,
 )
 
@@ -67,13 +67,15 @@ def rows_of(run: Run) -> list[LiveRow]:
     recent, kind = history(run), _kind(run)
     states = recent.states
 
-    def newest(read: Any) -> Any:
-        numbers, known = read(chunk, slice(at, at + 1))
+    def newest(quantity: Quantity) -> Any:
+        numbers, known = quantity.of(chunk, slice(at, at + 1))
         return np.ma.MaskedArray(numbers[0], known is not None and ~known[0]).tolist()
 
     names = ("norm", "update_ratio", "zeros")
-    norms, ratios, zeros = (newest(QUANTITIES[name].of) for name in names)
-    counts = {state: newest(column(name)) for state, (name, _) in _BAD.items()}
+    norms, ratios, zeros = (newest(QUANTITIES[name]) for name in names)
+    counts = {
+        state: newest(Quantity(name, name, "")) for state, (name, _) in _BAD.items()
+    }
     rows: list[LiveRow] = []
     keys = zip(chunk.layout.kinds, chunk.layout.names, strict=True)
     for source, (own_kind, name) in enumerate(keys):

@@ -18,7 +18,7 @@ from matplotlib.style import context
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from . import palette
-from .static import FIGURE
+from .static import STATIC
 
 PERCENT = FuncFormatter(lambda share, _: f"{share:.0%}")
 Style = dict[str, Any]
@@ -44,12 +44,11 @@ def new_figure(width: float, height: float, theme: palette.Theme) -> Iterator[Fi
     """Yields a figure to draw on in our style, independent of the style set outside."""
     inks = ("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor")
     colours = {
-        "axes.edgecolor": palette.FAINT,
         **dict.fromkeys(("figure.facecolor", "axes.facecolor"), theme.paper),
         **dict.fromkeys(inks, theme.ink),
         **dict.fromkeys(("xtick.color", "ytick.color"), theme.muted),
     }
-    with context(["default", FIGURE, colours]):
+    with context(["default", STATIC / "gradwatch.mplstyle", colours]):
         figure = ShownFigure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
         yield figure
@@ -112,10 +111,8 @@ def colour_scale(image: ScalarMappable, ax: Axes, label: str) -> Axis:
 
 def inches(ax: Axes) -> tuple[float, float]:
     """Returns the width and height of axes on paper, before any layout."""
-    figure = ax.get_figure(root=True)
-    box = ax.get_position()
-    width, height = figure.get_size_inches() if figure else (8.0, 6.0)
-    return width * box.width, height * box.height
+    dpi = ax.figure.dpi
+    return ax.bbox.width / dpi, ax.bbox.height / dpi
 
 
 def note(

@@ -9,7 +9,7 @@ from gradwatch.summarise import Row
 
 from ._cells import Cell, Grid, grid_of_rows
 from .palette import THEMES, TONES, Theme, tone_colour
-from .static import NOTEBOOK
+from .static import STATIC
 
 # Notebooks say which theme they use, not which one the system prefers: JupyterLab and
 # Notebook 7 on <body>, VS Code by a class of <body>, Colab on <html>.
@@ -102,5 +102,5 @@ _ON_DARK = ",".join(f"{page} .gradwatch" for page in _DARK)
 STYLE = (
     f".gradwatch{{{_colours(THEMES['light'])}}}\n"
     f"{_ON_DARK}{{{_colours(THEMES['dark'])}}}\n"
-    f"{NOTEBOOK.read_text(encoding='utf-8')}"
+    f"{(STATIC / 'notebook.css').read_text(encoding='utf-8')}"
 )

@@ -77,10 +77,7 @@ def nonfinite_signs(theme: Theme) -> tuple[tuple[int, str, str, str], ...]:
 
 def ramp(theme: Theme) -> Colormap:
     """Returns the colours of a heat map, those of the Gradients tab."""
-    stops = np.array([palette.rgb(stop) for stop in theme.ramp]) ** GAMMA
-    at, known = np.linspace(0, 1, 256), np.linspace(0, 1, len(stops))
-    shades = [np.interp(at, known, channel) for channel in stops.T]
-    colours = (np.array(shades) ** (1 / GAMMA)).T
+    colours = palette.blend(theme.ramp, np.linspace(0, 1, 256), GAMMA)
     return LinearSegmentedColormap.from_list("gradwatch", colours.tolist(), N=256)
 
 

@@ -59,8 +59,8 @@ def draw_heat(
 ) -> None:
     """Draws numbers by the ramp and the rest in colours of their own."""
     count = len(heat.names)
-    ends = heat.low, heat.high, count - 0.5, -0.5
-    box: Style = {"aspect": "auto", "extent": ends}
+    extent = heat.low, heat.high, count - 0.5, -0.5
+    box: Style = {"aspect": "auto", "extent": extent}
     states = states_of(heat, quantity)
     known = states.mask & np.isfinite(heat.values)
     if known.any():

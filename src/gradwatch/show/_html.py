@@ -25,7 +25,7 @@ def table_html(rows: Sequence[Row], *, title: str, footer: Sequence[str] = ()) -
     """Returns the table of gradients as one self-contained piece of HTML.
 
     It has no script, loads nothing, and escapes every word: a layer may be called
-    anything. The bar beside a norm is its place among its own kind, on a log scale;
+    anything. The bar beside a norm is its size among its own kind, on a log scale;
     resting on a number shows it in full.
 
     Example:

@@ -23,8 +23,8 @@ from .conftest import NAMES, weights, write
 
 def images(figure):
     """The numbers, and what has no place on their scale, of a heat map."""
-    found, states = figure.axes[0].images
-    return found.get_array(), states.get_array()
+    result, states = figure.axes[0].images
+    return result.get_array(), states.get_array()
 
 
 def lines(figure):
@@ -198,19 +198,19 @@ def test_names_are_addresses_layers_globs_or_regular_expressions(run, pattern, m
     assert {NAMES[line] for line in meant} <= said
 
 
-@pytest.mark.parametrize(("asked", "found"), [(41, 40), (88, 88), (None, 88)])
-def test_the_flow_is_that_of_the_nearest_recorded_step(run, asked, found):
+@pytest.mark.parametrize(("asked", "result"), [(41, 40), (88, 88), (None, 88)])
+def test_the_flow_is_that_of_the_nearest_recorded_step(run, asked, result):
     """Markers are the means of |g| at that step, and the title says which it is."""
     figure = run.plot_flow(asked)
     ax = figure.axes[0]
     near = f", the recorded step nearest to {asked}" if asked == 41 else ""
-    assert ax.get_title(loc="left").endswith(f"at step {found}{near}")
+    assert ax.get_title(loc="left").endswith(f"at step {result}{near}")
     dots = {}
     for line in ax.lines:
         if line.get_marker() in ("o", "D") and line.get_linestyle() == "None":
             for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True):
                 dots[int(y)] = x
-    at = list(run.steps).index(found)
+    at = list(run.steps).index(result)
     for place, name in enumerate(NAMES):
         assert dots[place] == pytest.approx(float(run[name].mean_abs[at]))
 

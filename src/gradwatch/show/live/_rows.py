@@ -92,8 +92,8 @@ def rows_of(run: Run) -> list[LiveRow]:
         if now in _BAD and (norm is None or np.isfinite(norm)):
             # The norm of all elements: one that is not finite decides it.
             norm = float("nan") if now == IS_NAN else float("inf")
-        told = _told(now, int(past.max()), count, symptom)
-        rows.append(LiveRow(name, norm, now, ratios[source], zeros[source], *told))
+        rank = _rank(now, int(past.max()), count, symptom)
+        rows.append(LiveRow(name, norm, now, ratios[source], zeros[source], *rank))
     return rows
 
 
@@ -116,7 +116,7 @@ def finding_line(values: Mapping[str, Any]) -> str:
     return printable(f"{values.get('symptom', 'finding')} since step {since}")
 
 
-def _told(now: int, worst: int, count: Any, symptom: str | None) -> tuple[int, str]:
+def _rank(now: int, worst: int, count: Any, symptom: str | None) -> tuple[int, str]:
     """Returns rank and words of a row whose norm is, and at worst was, in a state."""
     if now in _BAD:
         return 0, f"{count:,.0f} {_BAD[now][1]}" if count else _BAD[now][1]

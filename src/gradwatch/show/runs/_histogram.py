@@ -35,8 +35,8 @@ def draw_histogram(run: Run, series: Series, theme: Theme) -> Figure:
     low, high = _octaves(counts)
     count = len(series.histogram_steps)
     part = f", {MOST:,} of the {count:,} recorded" if count > MOST else ""
-    place = "How the elements of the unscaled gradient before clipping lie along the"
-    words = f"Gradient of {series.name}", f"{place} number line{part}."
+    meaning = "How the elements of the unscaled gradient before clipping lie along the"
+    words = f"Gradient of {series.name}", f"{meaning} number line{part}."
     with run_figure(run, words, (), 4.8, theme) as (figure, ax):
         edges = _edges(steps)
         norm = PowerNorm(0.6, 0.0, float(shares.max()) or 1.0)

@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console, RenderableType
 
@@ -36,8 +36,8 @@ def table_text(
 ) -> str:
     """Returns the table of gradients as plain text.
 
-    One line per gradient, in sections by kind; those that are missing stand in their
-    place with dashes, and the reasons below. Long addresses are folded in the middle,
+    One line per gradient, in sections by kind; those that are missing stand among
+    them with dashes, and the reasons below. Long addresses are folded in the middle,
     and never two to the same text. Columns that do not fit are named in the footer.
 
     Example:
@@ -102,10 +102,9 @@ def plain_table(
     Raises:
         ValueError: If a record has more or fewer entries than there are columns.
     """
-    by_column = list(zip(columns, *records, strict=True))
     heads: Columns = [
-        (form.printable(name), "right" if any(words) and _numeric(words) else "left")
-        for name, *words in by_column
+        (form.printable(head), _side(words))
+        for head, *words in zip(columns, *records, strict=True)
     ]
     cells = [[Cell(form.printable(word)) for word in record] for record in records]
     sections, lines = [("", cells)] if cells else [], list(map(form.printable, footer))
@@ -113,8 +112,9 @@ def plain_table(
     return printed(FittedTable(lambda _: grid), width)
 
 
-def _numeric(words: Sequence[str]) -> bool:
-    return all(_NUMBER.fullmatch(word) for word in words)
+def _side(words: Sequence[str]) -> Literal["left", "right"]:
+    numeric = any(words) and all(map(_NUMBER.fullmatch, words))
+    return "right" if numeric else "left"
 
 
 def printed(renderable: RenderableType, width: int | None = None) -> str:

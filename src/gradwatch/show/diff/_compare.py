@@ -12,6 +12,7 @@ from rich.console import Group
 from ...diagnose import Finding, find
 from ...run import Run, Series
 from .._text import printed
+from ..charts import NONFINITE
 from ._print import parts
 
 LayerDifference = dict[str, Any]
@@ -148,10 +149,8 @@ def _layer(a: Series, b: Series) -> LayerDifference:
 
 def _bad(series: Series) -> Any:
     """Returns where some element was NaN or infinite, or the norm is."""
-    bad = ~np.isfinite(series.norm.filled(0.0))
-    for counts in (series.nan, series.posinf, series.neginf):
-        bad |= counts.filled(0.0) > 0
-    return bad
+    counts = [getattr(series, name).filled(0.0) for name in NONFINITE]
+    return (np.max(counts, axis=0) > 0) | ~np.isfinite(series.norm.filled(0.0))
 
 
 def _median(numbers: Any) -> float | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -47,13 +46,6 @@ def columns_for(steps: NDArray[np.int64], most: int = COLUMNS) -> int:
     return max(1, min(most, len(steps), max(whole, _FEWEST)))
 
 
-def states_of(heat: Heat, quantity: Quantity) -> np.ma.MaskedArray[Any, Any]:
-    """Returns the state of each cell; masked where it has a number on the scale."""
-    states = heat.states
-    on_scale = (NUMBER,) if quantity.scale == "log" else (NUMBER, ZERO)
-    return np.ma.masked_where(np.isin(states, on_scale) | (heat.first < 0), states)
-
-
 def draw_heat(
     ax: Axes, theme: Theme, heat: Heat, quantity: Quantity, badges: Sequence[Badge]
 ) -> None:
@@ -61,7 +53,10 @@ def draw_heat(
     count = len(heat.names)
     extent = heat.low, heat.high, count - 0.5, -0.5
     box: Style = {"aspect": "auto", "extent": extent}
-    states = states_of(heat, quantity)
+    on_scale = (NUMBER,) if quantity.scale == "log" else (NUMBER, ZERO)
+    # Masked where there is a number on the scale, or no step.
+    hidden = np.isin(heat.states, on_scale) | (heat.first < 0)
+    states = np.ma.masked_where(hidden, heat.states)
     known = states.mask & np.isfinite(heat.values)
     if known.any():
         share = quantity.scale == "share"
@@ -95,7 +90,7 @@ def draw_heat(
     ax.tick_params("x", length=3.5)
 
 
-def _draw_signs(ax: Axes, theme: Theme, heat: Heat, filled: NDArray[np.int8]) -> None:
+def _draw_signs(ax: Axes, theme: Theme, heat: Heat, filled: NDArray[np.int_]) -> None:
     """Puts a sign where something not finite begins.
 
     A cell may be smaller than a pixel; a sign is not.

@@ -10,10 +10,9 @@ here by `make frontend`.
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -119,12 +118,6 @@ def tone_colour(tone: Tone, theme: Theme) -> str | None:
     """Returns the colour of a tone on a page; `None` where it is inherited."""
     colours = {"dim": theme.muted, "warn": theme.warn, "alarm": theme.alarm}
     return colours.get(tone)
-
-
-def exported() -> str:
-    """Returns the themes as JSON, from which the frontend is built."""
-    themes = {n: {**asdict(theme), "css": theme.css} for n, theme in THEMES.items()}
-    return json.dumps(themes, indent=2) + "\n"
 
 
 def rgb(colour: str) -> NDArray[np.float64]:

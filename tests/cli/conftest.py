@@ -14,7 +14,7 @@ from gradwatch.diagnose import Finding
 from gradwatch.run import Layout, Record, RunWriter
 from gradwatch.summarise import COLUMNS
 
-AT = {name: place for place, name in enumerate(COLUMNS)}
+AT = {name: index for index, name in enumerate(COLUMNS)}
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def write_run(directory, *, names=("in/kernel", "out/kernel"), factor=1.0):
                 rows[:, AT[name]] = 0
             totals = {"global_norm": 1.0, "update": 1.0, "clipped": 0.0}
             writer.write(Record(step, layout, rows, None, totals))
-        found = Finding("vanishing", addresses=(names[0],), since=2, step=4)
-        writer.finding(4, found.to_dict())
+        result = Finding("vanishing", addresses=(names[0],), since=2, step=4)
+        writer.finding(4, result.to_dict())
         writer.note("overhead", {"steps": 12, "records": 6, "seconds": 3.0})
     return str(directory)
 

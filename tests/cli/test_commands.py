@@ -66,8 +66,8 @@ def test_diagnose_ends_with_1_where_something_is_wrong(sick, healthy):
     said = run("diagnose", healthy)
     assert said.exit_code == 0
     assert said.output.startswith("Nothing is wrong in 4 recorded steps")
-    (found,) = json.loads(run("diagnose", sick, "--json").output)
-    assert found["addresses"] == ["logs"]
+    (result,) = json.loads(run("diagnose", sick, "--json").output)
+    assert result["addresses"] == ["logs"]
     assert run("diagnose", sick, "--ignore", "nonfinite").exit_code == 0
 
 

@@ -147,10 +147,10 @@ def test_attribute_is_that_of_python(gradwatch, files, parsed, tmp_path):
     assert said.exit_code == 0, said.output
     values = parsed(said.stdout)
     expected = gw.integrated_gradients(files.model, files.x, gw.class_score(2), steps=8)
-    found = np.array(values["values"]["inputs"])
-    np.testing.assert_allclose(found, expected.values, rtol=1e-3, atol=1e-6)
+    result = np.array(values["values"]["inputs"])
+    np.testing.assert_allclose(result, expected.values, rtol=1e-3, atol=1e-6)
     kept = gw.Attribution.load(tmp_path / "why.npz")
-    np.testing.assert_allclose(found, kept.values, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(result, kept.values, rtol=1e-5, atol=1e-7)
     assert values["settings"]["steps"] == 8
 
 
@@ -226,8 +226,8 @@ def test_a_word_is_a_target(word):
 
 def test_words_are_selectors():
     """The part behind the colon is a pattern, whatever is in it."""
-    found = as_wrt(("weights", "weights:a/b*", "activations:c[1]", "inputs:x"))
-    assert found == [
+    result = as_wrt(("weights", "weights:a/b*", "activations:c[1]", "inputs:x"))
+    assert result == [
         gw.weights(),
         gw.weights("a/b*"),
         gw.activations("c[1]"),

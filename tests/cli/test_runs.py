@@ -51,10 +51,10 @@ def test_report_for_a_pipe_goes_to_the_screen(gradwatch, runs, kind):
 
 def test_diff_prints_what_differs(gradwatch, runs, parsed):
     """As a table and as JSON; the exit status only where it is asked for."""
-    found = compare(gw.open_run(runs.a), gw.open_run(runs.b))
+    result = compare(gw.open_run(runs.a), gw.open_run(runs.b))
     said = gradwatch("diff", runs.a, runs.b)
     assert said.exit_code == 0
-    assert said.output == f"{found}\n"
+    assert said.output == f"{result}\n"
     values = parsed(gradwatch("diff", runs.a, runs.b, "--json").output)
     assert [layer["ratio"] for layer in values["layers"]] == [2.0, 2.0]
     assert gradwatch("diff", runs.a, runs.b, "--exit-code").exit_code == 1

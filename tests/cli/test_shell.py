@@ -39,8 +39,8 @@ def test_help_lists_every_command(gradwatch):
     """With one line each, none of them cut off."""
     said = gradwatch("--help")
     assert said.exit_code == 0
-    for name, found in commands().items():
-        line = found.get_short_help_str(99)
+    for name, result in commands().items():
+        line = result.get_short_help_str(99)
         assert re.search(rf"^  {name} +{re.escape(line)}$", said.output, re.MULTILINE)
         assert not line.endswith("...")
 
@@ -63,11 +63,11 @@ def test_each_command_has_examples_and_knows_debug(gradwatch, name):
 def test_the_page_knows_every_command_and_no_other_option():
     """Each command has a heading and a line of real output."""
     page = PAGE.read_text(encoding="utf-8")
-    for name, found in commands().items():
+    for name, result in commands().items():
         assert f"\n## {name}\n" in page
         used = re.findall(rf"^\$ gradwatch {name} (.*)$", page, re.MULTILINE)
         assert used, name
-        known = {opt for param in found.params for opt in param.opts}
+        known = {opt for param in result.params for opt in param.opts}
         options = set(re.findall(r"(?<= )(--?[a-z][a-z-]*)", f" {' '.join(used)}"))
         assert options <= known
 

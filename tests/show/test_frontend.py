@@ -5,17 +5,18 @@ import re
 from pathlib import Path
 
 import pytest
+from frontend.palette import exported
 
 from gradwatch.show import palette
-from gradwatch.show.static import REPORT, SCRIPT
+from gradwatch.show.static import STATIC
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_pages_have_the_colours_of_the_palette():
     """The frontend has no other source of colours than the exported palette."""
-    exported = (ROOT / "frontend/src/palette.json").read_text(encoding="utf-8")
-    assert exported == palette.exported(), "Run `make frontend`."
+    written = (ROOT / "frontend/src/palette.json").read_text(encoding="utf-8")
+    assert written == exported(), "Run `make frontend`."
 
 
 @pytest.mark.parametrize("suffix", [".ts", ".css"])
@@ -31,7 +32,7 @@ def test_the_style_of_a_report_has_every_colour_that_it_names():
     """A custom property that is not defined would silently be no colour."""
     defined = {theme: set(re.findall(r"--([\w-]+):", palette.THEMES[theme].css)) for theme in palette.THEMES}  # fmt: skip # noqa: E501
     assert defined["light"] == defined["dark"]
-    for style in (REPORT, ROOT / "frontend/src/style.css"):
+    for style in (STATIC / "report.css", ROOT / "frontend/src/style.css"):
         used = set(re.findall(r"var\(--([\w-]+)\)", style.read_text(encoding="utf-8")))
         assert used <= defined["light"]
 
@@ -48,12 +49,12 @@ def test_every_flag_means_the_same_on_both_sides():
 
 def test_the_tab_and_the_report_share_one_script():
     """No second bundle that could differ from it."""
-    assert [path.name for path in (ROOT / "src").rglob("*.js")] == [SCRIPT.name]
+    assert [path.name for path in (ROOT / "src").rglob("*.js")] == ["gradwatch.js"]
 
 
 def test_the_bundle_is_built_from_these_sources():
     """Its digest is that of frontend/ and of the code itself, as build.mjs makes it."""
-    banner, _, code = SCRIPT.read_bytes().partition(b"\n*/\n")
+    banner, _, code = (STATIC / "gradwatch.js").read_bytes().partition(b"\n*/\n")
     home = ROOT / "frontend"
     settings = ["build.mjs", "package-lock.json", "package.json", "tsconfig.json"]
     sources = sorted(path.name for path in (home / "src").iterdir())
@@ -67,7 +68,7 @@ def test_the_bundle_is_built_from_these_sources():
 
 def test_the_bundle_asks_nobody_and_may_stand_in_a_page():
     """No other host, no end of a script inside, nothing evaluated."""
-    text = SCRIPT.read_text(encoding="utf-8")
+    text = (STATIC / "gradwatch.js").read_text(encoding="utf-8")
     assert len(text) < 200_000
     assert not re.findall(r"https?://(?!www\.w3\.org)", text)
     assert "</script" not in text.lower()

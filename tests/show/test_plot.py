@@ -16,6 +16,8 @@ import gradwatch.show
 from gradwatch.show import palette, plot_flow
 from gradwatch.summarise import Row, summarise_array
 
+MUTED = palette.THEMES["light"].muted
+
 
 def places_of(axes):
     """Returns {label: y} of the addresses down the page."""
@@ -96,7 +98,7 @@ def test_what_has_no_place_on_a_log_scale_is_marked_at_the_edge(network):
     assert markers(axes, "x", palette.ALARM) == [(1, spots["image"])]
     assert markers(axes, "o", "none") == [(0, spots["dropped"])]
     missing = ["conv2/kernel", "conv2/bias", "mask"]
-    assert markers(axes, "|", palette.MUTED) == [(0, spots[name]) for name in missing]
+    assert markers(axes, "|", MUTED) == [(0, spots[name]) for name in missing]
     assert legend_of(figure) == {
         *("weight", "bias or scale", "activation", "input"),
         *("all zero", "NaN or ∞", "no gradient"),
@@ -261,7 +263,7 @@ def test_the_users_style_does_not_spoil_our_figure(network):
     assert mpl.colors.to_hex(figure.get_facecolor()) == "#ffffff"
     title = figure.axes[0].get_title(loc="left")
     assert title == "t"
-    assert figure.axes[0].xaxis.label.get_color() == palette.INK
+    assert figure.axes[0].xaxis.label.get_color() == palette.THEMES["light"].ink
 
 
 def test_a_notebook_can_show_the_figure(network):

@@ -100,15 +100,15 @@ def pair(tmp_path, monkeypatch):
 
 def artists(figure):
     """All that is drawn in the axes of a figure, in numbers and colours."""
-    found = []
+    result = []
     for ax in figure.axes:
-        found.append((ax.get_xscale(), ax.get_yscale(), ax.get_xlim(), ax.get_ylim()))
+        result.append((ax.get_xscale(), ax.get_yscale(), ax.get_xlim(), ax.get_ylim()))
         for line in ax.lines:
             numbers = np.asarray(line.get_xydata(), float).tolist()
-            found.append((repr(numbers), line.get_color(), line.get_marker()))
-        found += [np.ma.filled(image.get_array(), -9).tolist() for image in ax.images]
-        found += [repr(patch.get_extents().bounds) for patch in ax.patches]
-    return found
+            result.append((repr(numbers), line.get_color(), line.get_marker()))
+        result += [np.ma.filled(image.get_array(), -9).tolist() for image in ax.images]
+        result += [repr(patch.get_extents().bounds) for patch in ax.patches]
+    return result
 
 
 TEXTS = ("title", "text", "evidence", "healthy", "excluded", "try_first")

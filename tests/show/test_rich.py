@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 
 from gradwatch.show import table_rich
-from gradwatch.show.palette import ALARM, INK, MUTED, THEMES, tone_colour
+from gradwatch.show.palette import ALARM, THEMES, tone_colour
 from gradwatch.summarise import Row, summarise_array
 
 
@@ -79,7 +79,7 @@ def test_every_tone_can_be_read_on_light_and_dark(tone):
     assert contrast(tone_colour(tone, THEMES["dark"]), "#1E1E1E") >= 4.5
 
 
-@pytest.mark.parametrize("colour", [INK, MUTED, ALARM])
+@pytest.mark.parametrize("colour", [THEMES["light"].ink, THEMES["light"].muted, ALARM])
 def test_words_in_figures_can_be_read(colour):
     """Words on a white figure have a contrast of 4.5 at least."""
     assert contrast(colour, "#FFFFFF") >= 4.5

@@ -71,11 +71,11 @@ def embedded_data(page):
     return unpacked(zlib.decompress(base64.b64decode(text)))
 
 
-def same(found, expected):
+def same(result, expected):
     """Whether two numbers, or absences, are the same; also the sign of a zero."""
-    if expected is None or found is None:
-        return found is expected
-    return np.float64(found).tobytes() == np.float64(expected).tobytes()
+    if expected is None or result is None:
+        return result is expected
+    return np.float64(result).tobytes() == np.float64(expected).tobytes()
 
 
 def drawn_as(value, flags, name):
@@ -93,13 +93,13 @@ def test_series_and_records_and_pandas_have_the_numbers(run):
     record, *_ = run.records()
     table = run.to_pandas()
     for row, (name, expected) in enumerate(NUMBERS.items()):
-        for found in run[name].norm.tolist():
-            assert same(found, expected), name
+        for result in run[name].norm.tolist():
+            assert same(result, expected), name
         assert same(record.rows[row, 0], blank(1)[0] if expected is None else expected)
         value = table["norm"].array[row]
         assert same(None if value is pandas.NA else value, expected), name
-    for found, expected in zip(run.totals.global_norm.tolist(), NUMBERS.values(), strict=True):  # fmt: skip # noqa: E501
-        assert same(found, expected)
+    for result, expected in zip(run.totals.global_norm.tolist(), NUMBERS.values(), strict=True):  # fmt: skip # noqa: E501
+        assert same(result, expected)
 
 
 def test_an_export_has_the_numbers(run, tmp_path):
@@ -111,8 +111,8 @@ def test_an_export_has_the_numbers(run, tmp_path):
     run.export(tmp_path / "a.csv")
     with (tmp_path / "a.csv").open(newline="") as file:
         for row in csv.DictReader(file):
-            found = float(row["norm"]) if row["norm"] else None
-            assert same(found, NUMBERS[row["name"]]), row["name"]
+            result = float(row["norm"]) if row["norm"] else None
+            assert same(result, NUMBERS[row["name"]]), row["name"]
 
 
 def test_a_parquet_file_has_the_numbers(run, tmp_path):
@@ -182,24 +182,24 @@ def test_the_figures_have_the_numbers(run):
     [image, states] = run.plot("norm").axes[0].images
     for row, (name, expected) in enumerate(NUMBERS.items()):
         on_scale = expected is not None and math.isfinite(expected) and expected > 0
-        found = image.get_array()[row, 0]
-        assert (found is np.ma.masked) != on_scale, name
-        assert found is np.ma.masked or found == expected
+        result = image.get_array()[row, 0]
+        assert (result is np.ma.masked) != on_scale, name
+        assert result is np.ma.masked or result == expected
         assert (states.get_array()[row, 0] is np.ma.masked) == on_scale, name
 
 
 def test_the_rules_have_the_numbers(run):
     """At each step as they read it, and in the evidence that they show."""
     for step in snapshots(run):
-        for found, (name, expected) in zip(step["norm"], NUMBERS.items(), strict=True):
+        for result, (name, expected) in zip(step["norm"], NUMBERS.items(), strict=True):
             nan = expected is None or math.isnan(expected)
-            assert math.isnan(found) if nan else same(found, expected), name
+            assert math.isnan(result) if nan else same(result, expected), name
     measured = Measured("nonfinite_gradients", 1.0)
     [seen] = evidence_of(Finding("nonfinite", step=3, measured=measured), run)
     [values] = seen.lines.values()
-    for found, (name, expected) in zip(values, NUMBERS.items(), strict=True):
+    for result, (name, expected) in zip(values, NUMBERS.items(), strict=True):
         nan = expected is None or math.isnan(expected)
-        assert math.isnan(found) if nan else same(found, expected), name
+        assert math.isnan(result) if nan else same(result, expected), name
 
 
 def test_facts_are_the_same_in_the_tab_and_the_report(run):

@@ -8,7 +8,7 @@ from gradwatch.summarise import BUCKETS, COLUMNS, OCTAVES, blank
 
 EVIL = "<img src=x onerror=alert(1)>"
 STAGES = 4
-AT = {name: place for place, name in enumerate(COLUMNS)}
+AT = {name: index for index, name in enumerate(COLUMNS)}
 
 
 def layout_of(layers=6, activations=True, evil=True):

@@ -93,29 +93,29 @@ def server(made, request):
 
 def test_the_list_is_of_runs_with_gradients(server):
     """With the words for all that can be shown, and where to begin."""
-    found = server.json("/runs")
-    assert found["runs"] == ["a/b"]
-    assert found["begin"] == "a/b"
-    assert [q["name"] for q in found["quantities"]] == list(QUANTITIES)
+    result = server.json("/runs")
+    assert result["runs"] == ["a/b"]
+    assert result["begin"] == "a/b"
+    assert [q["name"] for q in result["quantities"]] == list(QUANTITIES)
 
 
 def test_facts_are_those_of_the_run(server, made):
     """Names, steps, findings with their words, what was trained, what it cost."""
     records = made[1]
-    found = server.json("/run", run="a/b")
+    result = server.json("/run", run="a/b")
     layout = records[0].layout
     weights = [
         n for n, k in zip(layout.names, layout.kinds, strict=True) if k == "weight"
     ]
-    assert found["lines"]["weight"]["names"] == weights
+    assert result["lines"]["weight"]["names"] == weights
     assert f"{EVIL}/kernel" in weights
-    assert found["records"] == len(records)
-    assert (found["first"], found["last"]) == (0, records[-1].step)
-    assert [f["symptom"] for f in found["findings"]] == ["vanishing", "nonfinite"]
-    assert "Try first: Replace sigmoid" in found["findings"][0]["text"]
-    assert found["notes"]["run"]["model"] == "made up"
-    assert found["notes"]["overhead"]["share"] == 0.011
-    assert found["read"] == 1.0
+    assert result["records"] == len(records)
+    assert (result["first"], result["last"]) == (0, records[-1].step)
+    assert [f["symptom"] for f in result["findings"]] == ["vanishing", "nonfinite"]
+    assert "Try first: Replace sigmoid" in result["findings"][0]["text"]
+    assert result["notes"]["run"]["model"] == "made up"
+    assert result["notes"]["overhead"]["share"] == 0.011
+    assert result["read"] == 1.0
 
 
 def test_a_heat_map_holds_the_recorded_numbers(server, made):

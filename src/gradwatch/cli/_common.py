@@ -32,13 +32,9 @@ class Command(click.Command):
 
 def options(*each: Callable[[Any], Any]) -> Callable[[Function], Function]:
     """Returns several options and arguments as one decorator, in the order given."""
-
-    def add(function: Function) -> Function:
-        for option in reversed(each):
-            function = option(function)
-        return function
-
-    return add
+    return lambda function: functools.reduce(
+        lambda inner, option: option(inner), reversed(each), function
+    )
 
 
 def _debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import itertools
 import json
 import os
@@ -17,29 +18,18 @@ _SUFFIX = ".gradwatch"  # of our event files
 
 
 def runs(_: Any, __: Any, incomplete: str) -> list[CompletionItem]:
-    """Offers the directories of runs, and where there are none, directories."""
-    items = [CompletionItem(path) for path in _runs(incomplete)]
+    """Offers the runs at most three levels down; where there are none, directories."""
+    start = f"{glob.escape(incomplete)}*"
+    levels = (f"{start}{'/*' * depth}/" for depth in range(3))
+    every = itertools.chain.from_iterable(map(glob.iglob, levels))
+    ours = f"*tfevents*{_SUFFIX}"
+    paths = [
+        os.path.dirname(path)
+        for path in itertools.islice(every, _MOST)
+        if any(glob.iglob(glob.escape(path) + ours))
+    ]
+    items = [CompletionItem(path) for path in sorted(paths)]
     return items or [CompletionItem(incomplete, type="dir")]
-
-
-def _runs(incomplete: str) -> Iterator[str]:
-    """Yields the runs below a directory, at most three levels down."""
-    head, tail = os.path.split(incomplete)
-    walk = os.walk(head or ".", followlinks=True)
-    for path, below, files in itertools.islice(walk, _MOST):
-        below.sort()
-        inner = os.path.relpath(path, head or ".")
-        depth = inner.count(os.sep) + 1
-        if inner == ".":
-            hidden = () if tail else (".",)
-            below[:] = [
-                n for n in below if n.startswith(tail) and not n.startswith(hidden)
-            ]
-        elif any("tfevents" in name and name.endswith(_SUFFIX) for name in files):
-            yield os.path.join(head, inner)
-            below.clear()
-        elif depth == 3:
-            below.clear()
 
 
 def layers(ctx: click.Context, _: Any, incomplete: str) -> list[CompletionItem]:

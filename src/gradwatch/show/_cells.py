@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from gradwatch.summarise import Row
 
 from . import _format as form
 from .palette import Tone
 
+Item = TypeVar("Item")
 MOSTLY_ZERO = 0.9
 _NUMBERS = ("norm", "mean", "std", "min", "max")
 _HEADINGS = ("name", "shape", *_NUMBERS, "% zero", "non-finite")
@@ -82,31 +83,29 @@ def grid_of_rows(
     """
     headings = [heading for heading in _HEADINGS if heading not in hidden]
     sections = []
-    for kind, members in by_kind(rows).items():
+    for kind, members in grouped(rows, lambda row: row.kind).items():
         records = []
         for row, bar in zip(members, norm_bars(members), strict=True):
             cells = dict(zip(_HEADINGS, _cells(row, digits, bar), strict=True))
             records.append([cells[heading] for heading in headings])
         title_of = HEADINGS.get(kind, form.printable(kind))
         sections.append((f"{title_of} ({len(members)})", records))
-    reasons: dict[str, list[str]] = {}  # each once, with the names it holds for
-    for row in rows:
-        if row.missing is not None:
-            names = reasons.setdefault(form.printable(row.missing), [])
-            names.append(form.printable(row.name))
+    missing = [row for row in rows if row.missing is not None]
+    reasons = grouped(missing, lambda row: form.printable(row.missing or ""))
+    notes = [(r, [form.printable(row.name) for row in m]) for r, m in reasons.items()]
     columns: Columns = [
         (h, "left" if h in ("name", "shape") else "right") for h in headings
     ]
-    lines, notes = list(map(form.printable, footer)), list(reasons.items())
+    lines = list(map(form.printable, footer))
     return Grid(form.printable(title), columns, sections, notes, lines)
 
 
-def by_kind(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """Returns the rows of each kind, kinds in the order of their first row."""
-    kinds: dict[str, list[Row]] = {}
-    for row in rows:
-        kinds.setdefault(row.kind, []).append(row)
-    return kinds
+def grouped(items: Iterable[Item], key: Callable[[Item], str]) -> dict[str, list[Item]]:
+    """Returns the items of each key, keys in the order of their first item."""
+    groups: dict[str, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def norm_bars(rows: Sequence[Row]) -> list[float | None]:

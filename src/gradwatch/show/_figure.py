@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,18 +14,11 @@ from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.style import context
-from matplotlib.ticker import (
-    FixedLocator,
-    FuncFormatter,
-    Locator,
-    NullFormatter,
-    NullLocator,
-)
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from . import palette
-from .static import FIGURE
+from .static import STATIC
 
 PERCENT = FuncFormatter(lambda share, _: f"{share:.0%}")
 Style = dict[str, Any]
@@ -51,30 +44,14 @@ def new_figure(width: float, height: float, theme: palette.Theme) -> Iterator[Fi
     """Yields a figure to draw on in our style, independent of the style set outside."""
     inks = ("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor")
     colours = {
-        "axes.edgecolor": palette.FAINT,
         **dict.fromkeys(("figure.facecolor", "axes.facecolor"), theme.paper),
         **dict.fromkeys(inks, theme.ink),
         **dict.fromkeys(("xtick.color", "ytick.color"), theme.muted),
     }
-    with context(["default", FIGURE, colours]):
+    with context(["default", STATIC / "gradwatch.mplstyle", colours]):
         figure = ShownFigure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
         yield figure
-
-
-def bare(ax: Axes, *, keep: Sequence[str] = (), grid: str | None = None) -> None:
-    """Removes tick marks and the spines not kept, and draws a faint grid if asked.
-
-    Args:
-        ax: The axes.
-        keep: The spines that stay: "left", "bottom", ….
-        grid: "x", "y", "both", or `None` for no grid.
-    """
-    hidden = [side for side in ("top", "right", "left", "bottom") if side not in keep]
-    ax.spines[hidden].set_visible(False)
-    ax.tick_params(length=0)
-    if grid is not None:
-        ax.grid(axis=grid, color=palette.FAINT, linewidth=0.6)  # type: ignore[arg-type]
 
 
 def marker(sign: str, size: float, edge: Any, width: float = 1.0, **more: Any) -> Style:
@@ -83,12 +60,10 @@ def marker(sign: str, size: float, edge: Any, width: float = 1.0, **more: Any) -
     return {**style, "markeredgewidth": width, "linestyle": "none", **more}
 
 
-def points(ax: Axes, at: Any, style: Style, **more: Any) -> list[Line2D]:
-    """Draws points, and returns their entry of a legend; neither, if there are none."""
-    if not len(at[0]):
-        return []
-    ax.plot(*at, **style, **more)
-    return [Line2D([], [], **style)]
+def points(ax: Axes, at: Any, style: Style, **more: Any) -> None:
+    """Draws points, which a legend explains if there are any."""
+    if len(at[0]):
+        ax.plot(*at, **style, **more)
 
 
 def log_limits(
@@ -119,14 +94,8 @@ def log_ticks(axis: Axis, low: float, high: float, most: int = 11) -> None:
     first, last = math.ceil(math.log10(low)), math.floor(math.log10(high))
     step = math.ceil((last - first + 1) / most)
     powers = range(first + -first % step, last + 1, step)
-    set_ticks(axis, FixedLocator([10.0**power for power in powers]))
-
-
-def set_ticks(axis: Axis, major: Locator) -> None:
-    """Sets the major ticks; there are no minor ones."""
-    axis.set_major_locator(major)
+    axis.set_major_locator(FixedLocator([10.0**power for power in powers]))
     axis.set_minor_locator(NullLocator())
-    axis.set_minor_formatter(NullFormatter())
 
 
 def colour_scale(image: ScalarMappable, ax: Axes, label: str) -> Axis:
@@ -135,7 +104,6 @@ def colour_scale(image: ScalarMappable, ax: Axes, label: str) -> Axis:
     bar = figure.colorbar(image, ax=ax, pad=0.015, fraction=0.03, aspect=30)
     bar.outline.set_visible(False)
     bar.set_label(label)
-    bar.ax.tick_params(length=0)
     bar.ax.yaxis.set_minor_locator(NullLocator())
     axis: Axis = bar.ax.yaxis
     return axis
@@ -143,10 +111,8 @@ def colour_scale(image: ScalarMappable, ax: Axes, label: str) -> Axis:
 
 def inches(ax: Axes) -> tuple[float, float]:
     """Returns the width and height of axes on paper, before any layout."""
-    figure = ax.get_figure(root=True)
-    box = ax.get_position()
-    width, height = figure.get_size_inches() if figure else (8.0, 6.0)
-    return width * box.width, height * box.height
+    dpi = ax.figure.dpi
+    return ax.bbox.width / dpi, ax.bbox.height / dpi
 
 
 def note(

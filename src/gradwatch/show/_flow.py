@@ -9,6 +9,7 @@ from matplotlib import rcParams
 from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 
+from ._cells import grouped
 from ._figure import Style, marker, points
 from ._flow_axis import FlowAxis
 from ._marks import Mark
@@ -26,9 +27,7 @@ _TRENDS = ("weight", "activation")  # groups whose markers a thin line connects
 
 def draw_flow(axis: FlowAxis, title: str) -> list[Line2D]:
     """Draws everything but the legend, whose entries it returns."""
-    groups: dict[str, list[Mark]] = {}
-    for mark in axis.marks:
-        groups.setdefault(mark.group, []).append(mark)
+    groups = grouped(axis.marks, lambda mark: mark.group)
     handles = [
         _draw_group(axis, group, marks)
         for group, marks in groups.items()
@@ -75,5 +74,6 @@ def _draw_edges(axis: FlowAxis, marks: Sequence[Mark]) -> list[Line2D]:
     for label, end, style, members in kinds:
         at = axis.xy([m.position for m in members], [float(end)] * len(members))
         edge: Style = {"transform": axis.edge(end), "clip_on": False, "zorder": 5}
-        handles += points(axis.ax, at, {**style, "label": label}, **edge)
+        points(axis.ax, at, style, **edge)
+        handles += [Line2D([], [], **style, label=label)] if members else []
     return handles

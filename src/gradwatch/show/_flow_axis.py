@@ -11,7 +11,7 @@ from matplotlib.ticker import NullLocator
 from matplotlib.transforms import Transform, blended_transform_factory, offset_copy
 
 from . import palette
-from ._figure import Style, inches, log_limits, log_ticks, note, set_ticks
+from ._figure import Style, inches, log_limits, log_ticks, note
 from ._fold import fold
 from ._marks import Block, Mark, blocks_of, spaced, without_common_start
 from .palette import Theme
@@ -97,7 +97,8 @@ class FlowAxis:
         if any(mark.state == "value" for mark in marks):
             log_ticks(value, low, high)
         else:
-            set_ticks(value, NullLocator())  # any scale would be made up
+            ax.minorticks_off()
+            value.set_major_locator(NullLocator())  # any scale would be made up
             value.set_label_text(NO_VALUES)
         value.grid(True, color=palette.FAINT, linewidth=0.6)
         ax.spines[["top", "right"]].set_visible(False)

@@ -9,7 +9,7 @@ from gradwatch.summarise import Row
 
 from ._cells import Cell, Grid, grid_of_rows
 from .palette import THEMES, TONES, Theme, tone_colour
-from .static import NOTEBOOK
+from .static import STATIC
 
 # Notebooks say which theme they use, not which one the system prefers: JupyterLab and
 # Notebook 7 on <body>, VS Code by a class of <body>, Colab on <html>.
@@ -25,7 +25,7 @@ def table_html(rows: Sequence[Row], *, title: str, footer: Sequence[str] = ()) -
     """Returns the table of gradients as one self-contained piece of HTML.
 
     It has no script, loads nothing, and escapes every word: a layer may be called
-    anything. The bar beside a norm is its place among its own kind, on a log scale;
+    anything. The bar beside a norm is its size among its own kind, on a log scale;
     resting on a number shows it in full.
 
     Example:
@@ -102,5 +102,5 @@ _ON_DARK = ",".join(f"{page} .gradwatch" for page in _DARK)
 STYLE = (
     f".gradwatch{{{_colours(THEMES['light'])}}}\n"
     f"{_ON_DARK}{{{_colours(THEMES['dark'])}}}\n"
-    f"{NOTEBOOK.read_text(encoding='utf-8')}"
+    f"{(STATIC / 'notebook.css').read_text(encoding='utf-8')}"
 )

@@ -12,7 +12,7 @@ from typing import Literal
 
 from gradwatch.summarise import Row
 
-from ._cells import HEADINGS, by_kind
+from ._cells import HEADINGS, grouped
 from ._format import printable
 
 SECTION_GAP = 1.5  # positions left free between two kinds
@@ -59,7 +59,7 @@ def marks_of(rows: Sequence[Row]) -> tuple[list[Mark], list[Block]]:
     marks: list[Mark] = []
     kinds: list[Block] = []
     start = 0.0
-    for kind, members in by_kind(rows).items():
+    for kind, members in grouped(rows, lambda row: row.kind).items():
         marks += [_mark(row, start + index) for index, row in enumerate(members)]
         last = start + len(members) - 1
         kinds.append(Block(HEADINGS.get(kind, printable(kind)), start, last))

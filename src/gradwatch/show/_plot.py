@@ -105,7 +105,10 @@ def plot_flow(
     marks, kinds = marks_of(rows)
     if ax is None:
         with new_figure(*FlowAxis.size(marks, kinds), colours) as figure:
-            axis = FlowAxis(figure.add_subplot(), marks, kinds, colours)
+            own = figure.add_subplot()
+            own.spines[["left", "bottom"]].set_visible(True)
+            own.tick_params(length=3.5)
+            axis = FlowAxis(own, marks, kinds, colours)
             handles = draw_flow(axis, title)
             columns = min(len(handles), 7)
             figure.legend(handles=handles, loc="outside lower center", ncols=columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -13,13 +14,15 @@ from rich.console import Console, RenderableType
 from gradwatch.summarise import Row
 
 from . import _format as form
-from ._cells import Cell, Grid
+from ._cells import Cell, Columns, Grid
 from ._rich import FittedTable, table_rich
 
 DEFAULT_WIDTH = 100
 NARROWEST = 40  # in less a number would be cut in two; a terminal wraps the line
 # What rich must not find out about the terminal.
 _FORCED = ("force_terminal", "force_jupyter", "legacy_windows", "emoji", "highlight")
+# A number with or without separators, NaN, or a dash; or nothing.
+_NUMBER = re.compile(r"([-+]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?|NaN|—)?")
 # For terminals that cannot show them. One cell for one, where there is a like one.
 _ASCII = str.maketrans({"…": "~", "—": "-", "─": "-", "×": "x", "∞": "inf"})
 
@@ -33,8 +36,8 @@ def table_text(
 ) -> str:
     """Returns the table of gradients as plain text.
 
-    One line per gradient, in sections by kind; those that are missing stand in their
-    place with dashes, and the reasons below. Long addresses are folded in the middle,
+    One line per gradient, in sections by kind; those that are missing stand among
+    them with dashes, and the reasons below. Long addresses are folded in the middle,
     and never two to the same text. Columns that do not fit are named in the footer.
 
     Example:
@@ -99,30 +102,19 @@ def plain_table(
     Raises:
         ValueError: If a record has more or fewer entries than there are columns.
     """
-    wrong = next((own for own in records if len(own) != len(columns)), None)
-    if wrong is not None:
-        raise ValueError(
-            f"`records` must have {len(columns)} entries each, one per column. "
-            f"Received: {tuple(wrong)!r}. Use an empty string for what is unknown."
-        )
-    grid_columns: list[tuple[str, Literal["left", "right"]]] = []
-    for index, name in enumerate(columns):
-        words = [record[index] for record in records]
-        numeric = any(words) and all(map(_is_number, words))
-        grid_columns.append((form.printable(name), "right" if numeric else "left"))
+    heads: Columns = [
+        (form.printable(head), _side(words))
+        for head, *words in zip(columns, *records, strict=True)
+    ]
     cells = [[Cell(form.printable(word)) for word in record] for record in records]
     sections, lines = [("", cells)] if cells else [], list(map(form.printable, footer))
-    grid = Grid(form.printable(title), grid_columns, sections, footer=lines)
+    grid = Grid(form.printable(title), heads, sections, footer=lines)
     return printed(FittedTable(lambda _: grid), width)
 
 
-def _is_number(word: str) -> bool:
-    if word and word != form.NOT_MEASURED:
-        try:
-            float(word.replace(",", ""))
-        except ValueError:
-            return False
-    return True
+def _side(words: Sequence[str]) -> Literal["left", "right"]:
+    numeric = any(words) and all(map(_NUMBER.fullmatch, words))
+    return "right" if numeric else "left"
 
 
 def printed(renderable: RenderableType, width: int | None = None) -> str:

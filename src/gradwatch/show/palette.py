@@ -10,26 +10,22 @@ here by `make frontend`.
 
 from __future__ import annotations
 
-import json
 import tomllib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .static import PALETTE
+from .static import STATIC
 
 BLUE = "#0072B2"
 ORANGE = "#E69F00"
 GREEN = "#009E73"
 VERMILION = "#D55E00"
-SKY = "#56B4E9"
 PURPLE = "#CC79A7"
 
-INK = "#1F2328"  # text on a white page
-MUTED = "#5B6570"  # second-rank text, and what was not measured
 # Translucent, so that they suit the user's own axes on any background.
 FAINT = "#80889050"  # grid lines
 BAND = "#80889018"  # every other block of a long axis
@@ -73,9 +69,9 @@ class Theme:
     alarm: str
     warn: str
     good: str
-    hues: tuple[str, ...]
-    ramp: tuple[str, ...]
-    fork: tuple[str, ...]
+    hues: Sequence[str]
+    ramp: Sequence[str]
+    fork: Sequence[str]
     nan: str
     posinf: str
     neginf: str
@@ -84,8 +80,8 @@ class Theme:
     sick: str
     positive: str
     negative: str
-    rising: tuple[str, str, str]
-    washed: tuple[float, float]
+    rising: Sequence[str]
+    washed: Sequence[float]
     page: Mapping[str, str]
 
     @property
@@ -103,15 +99,8 @@ class Theme:
         return " ".join(f"--{name}: {value};" for name, value in variables.items())
 
 
-def _theme(values: dict[str, Any]) -> Theme:
-    """Returns a theme of `static/palette.toml`."""
-    each = values.items()
-    fields: Any = {k: tuple(v) if isinstance(v, list) else v for k, v in each}
-    return Theme(**fields)
-
-
-_FILE = tomllib.loads(PALETTE.read_text(encoding="utf-8"))
-THEMES = {name: _theme(values) for name, values in _FILE.items()}
+_FILE = tomllib.loads((STATIC / "palette.toml").read_text(encoding="utf-8"))
+THEMES = {name: Theme(**values) for name, values in _FILE.items()}
 
 Tone = Literal["plain", "dim", "warn", "alarm", "heading"]
 
@@ -131,12 +120,6 @@ def tone_colour(tone: Tone, theme: Theme) -> str | None:
     return colours.get(tone)
 
 
-def exported() -> str:
-    """Returns the themes as JSON, from which the frontend is built."""
-    themes = {n: {**asdict(theme), "css": theme.css} for n, theme in THEMES.items()}
-    return json.dumps(themes, indent=2) + "\n"
-
-
 def rgb(colour: str) -> NDArray[np.float64]:
     """Returns the red, green and blue of a colour, between 0 and 1.
 
@@ -145,3 +128,18 @@ def rgb(colour: str) -> NDArray[np.float64]:
     [1.0, 0.5, 0.0]
     """
     return np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+
+
+def blend(
+    colours: Sequence[str], at: NDArray[np.float64], gamma: float = 1.0
+) -> NDArray[np.float64]:
+    """Returns the colours at shares of the way from the first colour to the last.
+
+    Example:
+    >>> blend(["#000000", "#FFFFFF"], np.array([0.25])).tolist()
+    [[0.25, 0.25, 0.25]]
+    """
+    ends = np.linspace(0, 1, len(colours))
+    channels = np.array([rgb(colour) for colour in colours]).T ** gamma
+    shades = [np.interp(at, ends, channel) for channel in channels]
+    return np.stack(shades, axis=-1) ** (1 / gamma)

@@ -30,7 +30,7 @@ from ..show.charts import (
     vocabulary,
     worst_index,
 )
-from ..show.static import SCRIPT
+from ..show.static import STATIC
 from ._runs import PLUGIN, Picture, Runs, ServedRun
 
 _MOST = 4096  # buckets
@@ -54,8 +54,9 @@ class GradientsPlugin(base_plugin.TBPlugin):
 
     def get_plugin_apps(self) -> dict[str, Any]:
         """Returns the routes."""
+        script = STATIC / "gradwatch.js"
         answers: dict[str, Callable[[Request], tuple[Any, str]]] = {
-            "/index.js": lambda _: (SCRIPT.read_bytes(), "text/javascript"),
+            "/index.js": lambda _: (script.read_bytes(), "text/javascript"),
             "/runs": self._list,
             "/run": self._facts,
             "/heat": partial(self._picture, _heat),

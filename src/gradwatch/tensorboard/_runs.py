@@ -27,9 +27,6 @@ _FIRST = 0.12  # seconds for the first answer, before which the page is empty
 _ANSWERS = 24  # answers that are kept: going back to a picture is immediate
 
 
-Asked = tuple[tuple[str, str], ...]
-"""The arguments of a request."""
-
 Picture = Callable[[Run, Mapping[str, str]], bytes]
 """Returns the numbers of a picture, by the arguments of a request."""
 
@@ -48,11 +45,9 @@ class ServedRun:
         self.run = run
         self.lock = threading.RLock()
         # The number of a version is part of the key: nothing that is kept is outdated.
-        self.answer = lru_cache(_ANSWERS)(self._answer)
-
-    def _answer(self, _: int, picture: Picture, asked: Asked) -> bytes:
-        """Returns the numbers of a picture of this version of the run."""
-        return picture(self.run, dict(asked))
+        self.answer = lru_cache(_ANSWERS)(
+            lambda _, picture, asked: picture(run, dict(asked))
+        )
 
     def refresh(self, *, always: bool) -> None:
         """Reads what is new, for a short time; the rest with the next request.

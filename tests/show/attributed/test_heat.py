@@ -87,8 +87,8 @@ def test_both_signs_differ_for_people_who_see_no_red_or_no_green(theme):
 @BOTH
 def test_what_is_not_finite_has_a_colour_that_no_heat_has(theme):
     """Ink, opaque: farther from every heat on every grey than can be overlooked."""
-    found = heat(np.array([np.nan, np.inf, -np.inf]), 1.0, signed=True, theme=theme)
-    assert (found == [*rgb(theme.ink), 1.0]).all()
+    result = heat(np.array([np.nan, np.inf, -np.inf]), 1.0, signed=True, theme=theme)
+    assert (result == [*rgb(theme.ink), 1.0]).all()
     for signed in (True, False):
         for grey in (0.0, 0.5, 1.0):
             ground = washed(np.full((1, 41), grey), theme)
@@ -111,8 +111,8 @@ def test_washing_knows_pictures_of_three_columns_from_colours():
 def test_a_png_is_read_back_as_it_was_written(channels):
     """By matplotlib's own reader, pixel by pixel."""
     pixels = np.random.default_rng(0).integers(0, 256, size=(5, 7, channels)) / 255
-    found = imread(io.BytesIO(png(pixels)), format="png")
-    assert np.abs(found - pixels).max() < 1e-6
+    result = imread(io.BytesIO(png(pixels)), format="png")
+    assert np.abs(result - pixels).max() < 1e-6
 
 
 def test_bars_keep_the_total_and_the_order():
@@ -136,9 +136,9 @@ def test_words_are_set_into_lines():
     """No line is longer than it may be, the order stays, and nothing gets lost."""
     random = np.random.default_rng(0)
     words = ["x" * n for n in random.integers(0, 9, size=200)]
-    found = laid_out(words, 40)
-    assert [word.index for word in found] == [i for i, w in enumerate(words) if w]
-    for one, two in pairwise(found):
+    result = laid_out(words, 40)
+    assert [word.index for word in result] == [i for i, w in enumerate(words) if w]
+    for one, two in pairwise(result):
         assert one.column + one.width <= 40
         if one.line == two.line:
             assert two.column == one.column + one.width + 1

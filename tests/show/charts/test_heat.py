@@ -22,7 +22,7 @@ from gradwatch.show.charts import (
 )
 from gradwatch.summarise import BUCKETS, COLUMNS, blank, is_blank
 
-AT = {name: place for place, name in enumerate(COLUMNS)}
+AT = {name: index for index, name in enumerate(COLUMNS)}
 FIRST = Layout(("a/kernel", "a/bias", "a", "a"), ("weight", "weight", "activation", "value"), (6, 2, 0, 0))  # fmt: skip # noqa: E501
 # Later `b` is unfrozen, in front of the bias, and the activations are gone.
 SECOND = Layout(("a/kernel", "b/kernel", "a/bias"), ("weight",) * 3, (6, 4, 2))
@@ -47,7 +47,7 @@ class Held:
 
 
 @pytest.fixture
-def found():
+def result():
     """Records with everything that can be odd in one."""
     random = np.random.default_rng(5)
     steps = []
@@ -87,9 +87,9 @@ def found():
 
 
 @pytest.fixture
-def table(found):
+def table(result):
     table = Store()
-    for record in found:
+    for record in result:
         counts = record.histograms
         table.append(record, None if counts is None else Held(counts))
     assert len(table.chunks) > 4
@@ -101,9 +101,9 @@ def of(table):
     return Run(SimpleNamespace(store=table, directory=None))
 
 
-def number(name, found, line, before):
+def number(name, result, line, before):
     """One quantity of one line at one step, from its definition; None: not measured."""
-    row = found.rows[line]
+    row = result.rows[line]
 
     def get(column):
         at = AT[column]
@@ -139,23 +139,23 @@ def before(steps, place, key):
     return number("norm", steps[place - 1], keys(steps[place]).index(key), None)
 
 
-def keys(found):
-    return list(zip(found.layout.kinds, found.layout.names, strict=True))
+def keys(result):
+    return list(zip(result.layout.kinds, result.layout.names, strict=True))
 
 
 def slow(steps, quantity, kind, names, low, high, count):
     """The worst of each cell, by loops."""
     values = [[math.nan] * count for _ in names]
     flags = [[0] * count for _ in names]
-    for place, found in enumerate(steps):
-        if not low <= found.step <= high:
+    for place, result in enumerate(steps):
+        if not low <= result.step <= high:
             continue
-        bucket = math.floor((found.step - low) / (high + 1 - low) * count)
-        for line, key in enumerate(keys(found)):
+        bucket = math.floor((result.step - low) / (high + 1 - low) * count)
+        for line, key in enumerate(keys(result)):
             if key[0] != kind:
                 continue
             at = names.index(key[1])
-            value = number(quantity, found, line, before(steps, place, key))
+            value = number(quantity, result, line, before(steps, place, key))
             if value is not None:
                 flags[at][bucket] |= MEASURED
                 if math.isnan(value):
@@ -165,7 +165,7 @@ def slow(steps, quantity, kind, names, low, high, count):
                 elif not values[at][bucket] >= value:
                     values[at][bucket] = value
             for column, flag in (("nan", NAN), ("posinf", POSINF), ("neginf", NEGINF)):
-                if found.rows[line, AT[column]] > 0:
+                if result.rows[line, AT[column]] > 0:
                     flags[at][bucket] |= flag
     return np.array(values), np.array(flags)
 
@@ -174,7 +174,7 @@ def slow(steps, quantity, kind, names, low, high, count):
 @pytest.mark.parametrize("kind", ["weight", "activation", "value"])
 @pytest.mark.parametrize(("span", "count"), [(None, 5), (None, 99), ((2, 62), 3)])
 def test_a_heat_map_is_the_worst_of_each_bucket(
-    table, found, quantity, kind, span, count
+    table, result, quantity, kind, span, count
 ):
     """NaN and infinity above all, then the largest; what is absent stays absent."""
     names = table.names(kind)
@@ -182,7 +182,7 @@ def test_a_heat_map_is_the_worst_of_each_bucket(
     low, high = span or (STEPS[0], STEPS[-1])
     inside = [step for step in STEPS if low <= step <= high]
     count = min(count, len(inside))
-    values, flags = slow(found, quantity, kind, list(names), low, high, count)
+    values, flags = slow(result, quantity, kind, list(names), low, high, count)
     np.testing.assert_array_equal(seen.flags, flags)
     np.testing.assert_allclose(seen.values, values, rtol=1e-6)
     assert (seen.low, seen.high) == (low, high + 1)
@@ -215,11 +215,11 @@ def test_one_nan_among_many_steps_is_seen():
 
 
 @pytest.mark.parametrize(("span", "count"), [(None, 4), (None, 50), ((2, 62), 7)])
-def test_curves_hold_the_smallest_and_the_largest(table, found, span, count):
+def test_curves_hold_the_smallest_and_the_largest(table, result, span, count):
     """And how many updates were clipped, and steps skipped."""
     seen, more = curves(of(table), span, count)
     low, high = span or (STEPS[0], STEPS[-1])
-    inside = [step for step in found if low <= step.step <= high]
+    inside = [step for step in result if low <= step.step <= high]
     count = min(count, len(inside))
     row = CURVES.index("global_norm")
     for bucket in range(count):
@@ -263,11 +263,11 @@ def test_where_there_is_room_no_two_steps_share_a_column(every, span):
     table = regular(steps)
     low, high = span or (steps[0], steps[-1])
     expected = [step for step in steps if low <= step <= high]
-    found = heat(of(table), QUANTITIES["norm"], "weight", span, 400)
-    there = found.first >= 0
-    assert found.first[there].tolist() == found.last[there].tolist() == expected
-    assert found.values[0, there].tolist() == expected
-    wide = (found.high - found.low) / len(found.first)
+    result = heat(of(table), QUANTITIES["norm"], "weight", span, 400)
+    there = result.first >= 0
+    assert result.first[there].tolist() == result.last[there].tolist() == expected
+    assert result.values[0, there].tolist() == expected
+    wide = (result.high - result.low) / len(result.first)
     assert wide == every
     lines, _ = curves(of(table), span, 400)
     there = lines.first >= 0
@@ -283,7 +283,7 @@ def test_nothing_recorded_gives_empty_pictures():
 
 
 @pytest.mark.parametrize("index", range(len(STEPS)))
-def test_a_snapshot_is_one_record_in_full(table, found, index):
+def test_a_snapshot_is_one_record_in_full(table, result, index):
     """All quantities of all lines, at one recorded step."""
     for kind in ("weight", "activation", "value"):
         seen = snapshot(of(table), index, kind)
@@ -292,10 +292,10 @@ def test_a_snapshot_is_one_record_in_full(table, found, index):
                 key = (kind, address)
                 flags, value = seen["flags"][place, line], seen["values"][place, line]
                 expected = None
-                if key in keys(found[index]):
-                    mine = keys(found[index]).index(key)
-                    then = before(found, index, key)
-                    expected = number(name, found[index], mine, then)
+                if key in keys(result[index]):
+                    mine = keys(result[index]).index(key)
+                    then = before(result, index, key)
+                    expected = number(name, result[index], mine, then)
                 assert bool(flags & MEASURED) == (expected is not None), (name, key)
                 if expected is None or not math.isfinite(expected):
                     assert math.isnan(value)
@@ -319,10 +319,10 @@ def test_a_click_finds_the_record_that_a_cell_shows(table):
     assert worst_index(of(table), ("weight", "nobody"), norm, (0, 90)) is None
 
 
-def test_histograms_over_time_are_those_recorded(table, found):
+def test_histograms_over_time_are_those_recorded(table, result):
     """Of more than asked for, evenly chosen ones with the first and the last."""
     name = "a/bias"
-    recorded = [f for f in found if f.histograms is not None]
+    recorded = [f for f in result if f.histograms is not None]
     steps, counts = histograms(of(table), name)
     assert steps.tolist() == [f.step for f in recorded]
     for row, each in zip(counts, recorded, strict=True):
@@ -333,14 +333,14 @@ def test_histograms_over_time_are_those_recorded(table, found):
     assert (few[0], few[-1]) == (steps[0], steps[-1])
 
 
-def test_a_restart_forgets_what_followed(table, found):
+def test_a_restart_forgets_what_followed(table, result):
     """Training that goes back to step 22 supersedes what came after."""
     table.add_finding(41, {"symptom": "clipping"})
     table.restart(22)
     assert table.steps.tolist() == [s for s in STEPS if s < 22]
     assert table.findings == ()
     assert table.names("weight") == ("a/kernel", "a/bias")
-    again = next(record for record in found if record.step == 13)
+    again = next(record for record in result if record.step == 13)
     table.append(again)  # without a word of restarting
     assert table.steps.tolist() == [s for s in STEPS if s < 13] + [13]
     table.restart(0)

@@ -25,11 +25,11 @@ def test_arrays_and_facts_come_back():
         "none": np.empty((0, 4), np.float32),
     }
     data = packed({"step": 3, "name": "é<b>"}, arrays)
-    facts, found = unpacked(data)
+    facts, result = unpacked(data)
     assert facts == {"step": 3, "name": "é<b>"}
     for name, array in arrays.items():
-        np.testing.assert_array_equal(found[name], array)
-        assert found[name].shape == array.shape
+        np.testing.assert_array_equal(result[name], array)
+        assert result[name].shape == array.shape
     assert (4 + int.from_bytes(data[:4], "little")) % 8 == 0
 
 
@@ -74,14 +74,16 @@ def test_few_digits_are_for_numbers_only():
     """Steps and flags stay exact."""
     values = np.array([0.123456])
     steps = np.array([123_456_789], np.int64)
-    _, found = unpacked(packed({}, {"values": values, "steps": steps}, few_digits=True))
-    assert found["values"].tolist() == [np.float32(0.1235)]
-    assert found["steps"].tolist() == [123_456_789]
+    _, result = unpacked(
+        packed({}, {"values": values, "steps": steps}, few_digits=True)
+    )
+    assert result["values"].tolist() == [np.float32(0.1235)]
+    assert result["steps"].tolist() == [123_456_789]
 
 
 @pytest.mark.parametrize("odd", [1e300, -1e39, 1e-45, 1e-200])
 def test_numbers_that_a_float32_cannot_hold_are_sent_in_full(odd):
     """They are neither cut off nor made zero; NaN and zeros stay what they are."""
     values = np.array([0.123456, odd, 0.0, math.nan])
-    _, found = unpacked(packed({}, {"values": values}, few_digits=True))
-    np.testing.assert_array_equal(found["values"], values)
+    _, result = unpacked(packed({}, {"values": values}, few_digits=True))
+    np.testing.assert_array_equal(result["values"], values)

@@ -12,7 +12,7 @@ from gradwatch.run import Layout, Record, RunWriter, open_run
 from gradwatch.show.diff import compare
 from gradwatch.summarise import COLUMNS, blank
 
-AT = {name: place for place, name in enumerate(COLUMNS)}
+AT = {name: index for index, name in enumerate(COLUMNS)}
 EVIL = "[bold red]<img src=x>[/]/kernel"
 
 
@@ -60,9 +60,9 @@ def pair(tmp_path):
 def test_each_layer_is_compared_at_the_steps_that_both_recorded(pair):
     """Medians of the norms and of their ratios, as loops over the records have them."""
     runs, (a, b) = pair
-    found = compare(*runs)
-    assert found.common == 4  # 0, 6, 12, 18
-    layers = {layer.name: layer for layer in found.layers}
+    result = compare(*runs)
+    assert result.common == 4  # 0, 6, 12, 18
+    layers = {layer["name"]: layer for layer in result.layers}
     assert set(layers) == {"a/kernel", "b/kernel"}
     for name, layer in layers.items():
         ones, twos, ratios, bad = [], [], [], 0
@@ -74,34 +74,34 @@ def test_each_layer_is_compared_at_the_steps_that_both_recorded(pair):
             ones.append(float(one[AT["norm"]]))
             twos.append(float(two[AT["norm"]]))
             ratios.append(twos[-1] / ones[-1])
-        assert math.isclose(layer.a, statistics.median(ones))
-        assert math.isclose(layer.b, statistics.median(twos))
-        assert math.isclose(layer.ratio, statistics.median(ratios))
-        assert (layer.steps, layer.bad_a, layer.bad_b) == (4 - bad, 0, bad)
-        assert layer.apart == 0
-    assert found.layers[0].name == "b/kernel"  # not finite in one of them: first
-    assert found.only == (("x",), (EVIL,))
-    assert found.facts == {
+        assert math.isclose(layer["a"], statistics.median(ones))
+        assert math.isclose(layer["b"], statistics.median(twos))
+        assert math.isclose(layer["ratio"], statistics.median(ratios))
+        assert (layer["steps"], layer["bad_a"], layer["bad_b"]) == (4 - bad, 0, bad)
+        assert layer["apart"] == 0
+    assert result.layers[0]["name"] == "b/kernel"  # not finite in one of them: first
+    assert result.only == (("x",), (EVIL,))
+    assert result.facts == {
         "optimizers": (["Adam"], ["SGD"]),
         "records": (10, 7),
     }
-    assert not found.same
+    assert not result.same
 
 
 def test_findings_of_one_of_them_only_are_told(pair):
     """A finding is known by its symptom and where it is, not by when."""
-    found = compare(*pair[0])
-    assert [f.symptom for f in found.findings[0]] == ["vanishing"]
-    assert found.findings[1] == ()
+    result = compare(*pair[0])
+    assert [f.symptom for f in result.findings[0]] == ["vanishing"]
+    assert result.findings[1] == ()
 
 
 def test_a_run_differs_not_from_itself(pair):
     """It says so, and of how much."""
     (_, b), _ = pair
-    found = compare(b, b)
-    assert found.same
-    assert all(layer.apart is None for layer in found.layers)
-    assert "The runs are the same in 7 common steps of 3 layers." in str(found)
+    result = compare(b, b)
+    assert result.same
+    assert all(layer["apart"] is None for layer in result.layers)
+    assert "The runs are the same in 7 common steps of 3 layers." in str(result)
 
 
 def test_the_first_step_that_differs_is_named(tmp_path):
@@ -113,12 +113,12 @@ def test_the_first_step_that_differs_is_named(tmp_path):
 
     write(tmp_path / "a", ["a/kernel", "b/kernel"], range(8), 0)
     write(tmp_path / "b", ["a/kernel", "b/kernel"], range(8), 0, plant=other)
-    found = compare(open_run(tmp_path / "a"), open_run(tmp_path / "b"))
-    first, second = found.layers
-    assert (first.name, first.apart) == ("a/kernel", 4)
-    assert (second.name, second.apart, second.ratio) == ("b/kernel", None, 1.0)
-    assert "1 of 2 layers differ" in str(found)
-    assert "b/kernel" not in str(found)
+    result = compare(open_run(tmp_path / "a"), open_run(tmp_path / "b"))
+    first, second = result.layers
+    assert (first["name"], first["apart"]) == ("a/kernel", 4)
+    assert (second["name"], second["apart"], second["ratio"]) == ("b/kernel", None, 1.0)
+    assert "1 of 2 layers differ" in str(result)
+    assert "b/kernel" not in str(result)
 
 
 def test_zeros_are_compared_as_well(tmp_path):
@@ -132,8 +132,8 @@ def test_zeros_are_compared_as_well(tmp_path):
 
     write(tmp_path / "a", ["a/kernel", "b/kernel"], range(3), 0, plant=none)
     write(tmp_path / "b", ["a/kernel", "b/kernel"], range(3), 0, plant=some)
-    found = compare(open_run(tmp_path / "a"), open_run(tmp_path / "b"))
-    assert [(x.name, x.ratio) for x in found.layers] == [
+    result = compare(open_run(tmp_path / "a"), open_run(tmp_path / "b"))
+    assert [(x["name"], x["ratio"]) for x in result.layers] == [
         ("b/kernel", math.inf),
         ("a/kernel", 1.0),
     ]
@@ -143,9 +143,9 @@ def test_without_a_common_step_no_norms_are_compared(tmp_path):
     """That is said, and is no error."""
     write(tmp_path / "a", ["a/kernel"], [0, 2], 0)
     write(tmp_path / "b", ["a/kernel"], [1, 3], 0)
-    found = compare(open_run(tmp_path / "a"), open_run(tmp_path / "b"))
-    assert found.layers[0].a is None
-    assert "no recorded step in common" in str(found)
+    result = compare(open_run(tmp_path / "a"), open_run(tmp_path / "b"))
+    assert result.layers[0]["a"] is None
+    assert "no recorded step in common" in str(result)
 
 
 def test_the_text_shows_both_sides(pair):

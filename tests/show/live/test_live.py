@@ -28,7 +28,7 @@ from gradwatch.show.live._rows import KEPT, history
 from gradwatch.show.live._spark import BARS, gathered, spark
 from gradwatch.summarise import COLUMNS, blank
 
-AT = {name: place for place, name in enumerate(COLUMNS)}
+AT = {name: index for index, name in enumerate(COLUMNS)}
 EVIL = "<img src=x onerror=alert(1)>"
 MARKUP = "[bold red]x[/]"
 ESCAPE = "a\x1b[2Jb\nc"
@@ -66,8 +66,8 @@ def write(writer, layout, steps, plant=lambda step, rows: None):
 
 
 def finding(*addresses, symptom="vanishing", since=2):
-    found = Finding(symptom, addresses=addresses, since=since, step=since)
-    return found.to_dict()
+    result = Finding(symptom, addresses=addresses, since=since, step=since)
+    return result.to_dict()
 
 
 def ended(writer, steps=20):
@@ -193,9 +193,9 @@ def test_a_stretch_is_the_mean_of_logs_and_the_worst(count, cells, before):
     kinds = random.choice(
         [UNMEASURED, ZERO, NUMBER, NUMBER, IS_NEGINF, IS_POSINF, IS_NAN], (count, 3)
     )
-    found, marks = gathered(norms, kinds, cells, before)
+    result, marks = gathered(norms, kinds, cells, before)
     levels, worst = slow_gathered(norms, kinds, cells, before)
-    np.testing.assert_allclose(found, levels)
+    np.testing.assert_allclose(result, levels)
     assert marks.tolist() == worst
     assert len(worst) <= cells
 

@@ -13,7 +13,7 @@ from gradwatch.show._format import number, percent
 from gradwatch.show.report import report, write_report
 from gradwatch.summarise import BUCKETS, COLUMNS
 
-AT = {name: place for place, name in enumerate(COLUMNS)}
+AT = {name: index for index, name in enumerate(COLUMNS)}
 EVIL = "<img src=x onerror=alert(1)>"
 NASTY = "a`b|c*d_e\n</script><script>alert(2)</script>"
 NAMES = ("in/kernel", f"{EVIL}/kernel", NASTY)
@@ -107,8 +107,8 @@ def test_a_bar_is_spelled_out_only_where_it_would_end_a_cell(tmp_path):
     with RunWriter(tmp_path / "run") as writer:
         layout = Layout((name,), ("weight",), (6,))
         writer.write(Record(0, layout, rows_at(0, 1), None, {}))
-        found = {"symptom": "frozen", "addresses": [name], "since": 0, "step": 0}
-        writer.finding(0, found)
+        result = {"symptom": "frozen", "addresses": [name], "since": 0, "step": 0}
+        writer.finding(0, result)
     text = report([tmp_path / "run"], "md")
     assert "   - Where: `a|b/kernel`\n" in text
     assert "\n| `a\\|b/kernel` |" in text

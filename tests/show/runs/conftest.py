@@ -4,7 +4,7 @@ import pytest
 from gradwatch.run import Layout, Record, RunWriter, open_run
 from gradwatch.summarise import BUCKETS, COLUMNS, blank
 
-AT = {name: place for place, name in enumerate(COLUMNS)}
+AT = {name: index for index, name in enumerate(COLUMNS)}
 
 
 def write(directory, layout, steps, rows_of, *, counts_of=None, findings=(), notes=()):
@@ -35,9 +35,9 @@ NAMES = tuple(f"block_{n}/dense/{r}" for n in range(4) for r in ("kernel", "bias
 def numbers():
     """Norms of eight weights at 45 steps: none alike, one zero, some not measured."""
     random = np.random.default_rng(3)
-    found = np.exp(random.normal(size=(45, len(NAMES)))).astype(np.float32)
-    found[7, 2] = 0.0
-    return found
+    result = np.exp(random.normal(size=(45, len(NAMES)))).astype(np.float32)
+    result[7, 2] = 0.0
+    return result
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def run(tmp_path, numbers):
         counts[:, 63 - 40 + 6] = 1 + place  # (-2 ** -5, -2 ** -6]
         return counts
 
-    found = [
+    result = [
         (
             30,
             {"symptom": "vanishing", "addresses": ["block_0/dense/kernel"], "since": 4},
@@ -81,5 +81,5 @@ def run(tmp_path, numbers):
     ]
     return write(
         tmp_path / "a", weights(*NAMES), range(0, 90, 2), rows_of,
-        counts_of=counts_of, findings=found,
+        counts_of=counts_of, findings=result,
     )  # fmt: skip

@@ -20,13 +20,13 @@ FACT = {"watched": True, "trainable": True}
 
 def model(**layers):
     """What the monitor notes of a model with these layers, two weights each."""
-    found = {"weights": {}, "layers": layers}
+    result = {"weights": {}, "layers": layers}
     for layer in layers:
         shape = {"kernel": [4, 8], "bias": [8]}
         for role in ("kernel", "bias"):
             fact = {**FACT, "layer": layer, "shape": shape[role]}
-            found["weights"][f"{layer}/{role}"] = fact
-    return {"model": found}
+            result["weights"][f"{layer}/{role}"] = fact
+    return {"model": result}
 
 
 def drawn(ax):

@@ -33,7 +33,6 @@ def bar_panel(panels: list[Panel], theme: Theme) -> Drawing:
         for row, (ax, bars) in enumerate(zip(grid, every, strict=False)):
             values = panel.values[row]
             caption(ax, panel.captions[row], theme)
-            ax.spines[:].set_visible(False)
             ax.set(xticks=[], yticks=[])
             if words := silent(values):
                 say_upon(ax, words, theme)
@@ -63,7 +62,6 @@ def _chart(ax: Axes, bars: list[Bar], theme: Theme) -> None:
     features = (f" = {bar.feature}" if bar.feature else "" for bar in bars)
     names = [folded[bar.name] + own for bar, own in zip(bars, features, strict=True)]
     ax.set_yticks(range(len(bars)), names, fontsize=8.5, parse_math=False)
-    ax.tick_params(length=0)
     words = (str(value).replace("nan", "NaN") for value in values)
     texts = np.where(finite, [number(value) for value in values], list(words)).tolist()
     # The number of a bar stands at its far end.

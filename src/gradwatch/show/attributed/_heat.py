@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..palette import Theme, rgb
+from ..palette import Theme, blend, rgb
 from ._panel import Panel
 
 PERCENTILE = 99
@@ -47,10 +47,7 @@ def heat(values: np.ndarray, limit: float, *, signed: bool, theme: Theme) -> np.
         positive, negative = rgb(theme.positive), rgb(theme.negative)
         colour = np.where(share[..., None] < 0, negative, positive)
     else:
-        stops = np.array([rgb(stop) for stop in theme.rising])
-        at = np.linspace(0, 1, len(stops))
-        channels = [np.interp(size[..., 0], at, stops[:, c]) for c in range(3)]
-        colour = np.stack(channels, axis=-1)
+        colour = blend(theme.rising, size[..., 0])
     # Half the limit is to be seen clearly, and noise near zero is not.
     alpha = size**STRENGTH * np.clip(size / 0.04, 0, 1)
     colours = np.concatenate([colour, alpha], axis=-1)

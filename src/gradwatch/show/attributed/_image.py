@@ -68,6 +68,5 @@ def image_panel(panels: list[Panel], theme: Theme) -> Drawing:
 
 def _picture(ax: Axes, pixels: np.ndarray) -> None:
     # A picture without colours is grey; one with them needs no scale.
-    ax.imshow(np.clip(pixels, 0, 1), "gray", vmin=0, vmax=1, interpolation="nearest")
+    ax.imshow(np.clip(pixels, 0, 1), "gray", vmin=0, vmax=1)
     ax.set(xticks=[], yticks=[])
-    ax.spines[:].set_visible(False)

@@ -49,19 +49,18 @@ def _example(part: SubFigure, panel: Panel, row: int, theme: Theme) -> None:
     # In units of the axes, so that the lines alone decide on the scale.
     above.imshow(
         pixels(total[None]), extent=(-0.5, len(total) - 0.5, 0, 1), aspect="auto",
-        transform=above.get_xaxis_transform(), zorder=0, interpolation="nearest",
+        transform=above.get_xaxis_transform(), zorder=0,
     )  # fmt: skip
     ends = _draw_data(above, panel, row, theme)
     above.set(xlim=(-0.5, len(values) - 0.5), ylim=ends)
     if strips:
-        axes[1].imshow(pixels(values.T), aspect="auto", interpolation="nearest")
+        axes[1].imshow(pixels(values.T), aspect="auto")
         names = [printable(name)[:20] for name in panel.labels[0]]
         axes[1].set_yticks(range(strips), names, parse_math=False)
         for strip in range(1, strips):
             axes[1].axhline(strip - 0.5, color=palette.FAINT, linewidth=0.5)
     for ax in axes:
-        ax.spines[:].set_visible(False)
-        ax.tick_params(length=0, labelsize=8)
+        ax.tick_params(labelsize=8)
     # Between two steps of time there is none.
     axes[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
     if strips:

@@ -52,7 +52,7 @@ def laid_out(words: Sequence[str], columns: int = COLUMNS) -> list[Word]:
     >>> [(word.text, word.line, word.column) for word in laid_out(["a", "bc", "d"], 5)]
     [('a', 0, 0), ('bc', 0, 2), ('d', 1, 0)]
     """
-    placed: list[Word] = []
+    laid: list[Word] = []
     line = column = 0
     for index, word in enumerate(words):
         text = printable(word)
@@ -63,9 +63,9 @@ def laid_out(words: Sequence[str], columns: int = COLUMNS) -> list[Word]:
         width = _wide(text)
         if column and column + width > columns:
             line, column = line + 1, 0
-        placed.append(Word(index, text, line, column, width))
+        laid.append(Word(index, text, line, column, width))
         column += width + 1
-    return placed
+    return laid
 
 
 def _wide(text: str) -> int:

@@ -61,4 +61,4 @@ def colour_bar(
     bar.outline.set_visible(False)
     ticks = [low, 0.0, limit] if signed else [0.0, limit]
     bar.set_ticks(ticks, labels=[number(tick) for tick in ticks])
-    bar.ax.tick_params(length=0, labelsize=7.5)
+    bar.ax.tick_params(labelsize=7.5)

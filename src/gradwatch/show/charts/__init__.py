@@ -21,7 +21,6 @@ from ._heat import curves as curves
 from ._heat import heat as heat
 from ._quantities import QUANTITIES as QUANTITIES
 from ._quantities import Quantity as Quantity
-from ._quantities import column as column
 from ._snapshot import OCTAVES as OCTAVES
 from ._snapshot import histograms as histograms
 from ._snapshot import snapshot as snapshot

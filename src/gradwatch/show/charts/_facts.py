@@ -24,14 +24,14 @@ def facts_of(
         findings: The findings; those of the run if left out.
     """
     store = run.store
-    told = []
+    described = []
     for each in run.findings if findings is None else findings:
         symptom = each.get("symptom", "finding")
         try:
             text = str(Finding.from_dict(each))
         except (KeyError, TypeError, ValueError):  # of another version
             text = str(symptom)
-        told.append({**each, "title": SYMPTOMS.get(symptom, ""), "text": text})
+        described.append({**each, "title": SYMPTOMS.get(symptom, ""), "text": text})
     kinds = [kind for kind in KINDS if store.names(kind)]
     lines = {k: {"names": store.names(k), "sizes": store.sizes(k)} for k in kinds}
     return {
@@ -40,7 +40,7 @@ def facts_of(
         "records": len(store),
         **{key: getattr(store, key) for key in ("version", "first", "last")},
         "lines": lines,
-        "findings": plain(told),
+        "findings": plain(described),
         "notes": plain({key: run.notes[key] for key in _NOTES if key in run.notes}),
     }
 

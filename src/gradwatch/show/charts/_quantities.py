@@ -15,8 +15,6 @@ from ...summarise import is_blank
 Numbers = NDArray[np.float64]
 Measured = NDArray[np.bool_] | None
 """True where a number was measured; `None` for everywhere."""
-Reading = Callable[[Chunk, slice], tuple[Numbers, Measured]]
-"""Returns the numbers of some steps of a chunk, and where they were measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +28,10 @@ class Quantity:
         kinds: The kinds of rows that have it.
         scale: "log", or "share" for numbers from 0 to 1.
         percent: True if the number is a share that is shown in per cent.
-        read: Computes it from a chunk (default: reads the column of its name).
+        columns: The recorded columns that it is computed from (default: the column of
+            its name).
+        compute: Computes it from these columns (default: it is the only one).
+        change: True for the change from one record to the next: |a − b| / (a + b).
     """
 
     name: str
@@ -39,7 +40,9 @@ class Quantity:
     kinds: tuple[str, ...] = KINDS
     scale: Literal["log", "share"] = "log"
     percent: bool = False
-    read: Reading | None = None
+    columns: tuple[str, ...] = ()
+    compute: Callable[..., Numbers] | None = None
+    change: bool = False
 
     @property
     def axis_label(self) -> str:
@@ -48,40 +51,18 @@ class Quantity:
 
     def of(self, chunk: Chunk, rows: slice) -> tuple[Numbers, Measured]:
         """Returns the numbers of some steps, `[steps, rows]`, and where measured."""
-        return (self.read or column(self.name))(chunk, rows)
-
-
-def column(name: str) -> Reading:
-    """Returns a function that reads a recorded column."""
-
-    def of(chunk: Chunk, rows: slice) -> tuple[Numbers, Measured]:
-        numbers = chunk.column(name)[rows]
+        if self.change:
+            return _change(chunk, rows)
+        numbers = [chunk.column(name)[rows] for name in self.columns or [self.name]]
         # The maximum is NaN if any of them is: most often none is, and that is all.
-        if not np.isnan(numbers.max(initial=0.0)):
-            return numbers, None
-        return numbers, ~is_blank(numbers)
-
-    return of
-
-
-def _computed(compute: Callable[..., Numbers], *names: str) -> Reading:
-    """Returns a function that computes numbers from recorded columns.
-
-    They are measured where all of these columns are.
-    """
-
-    def of(chunk: Chunk, rows: slice) -> tuple[Numbers, Measured]:
-        numbers, measured = zip(
-            *(column(name)(chunk, rows) for name in names), strict=True
-        )
-        known = [mask for mask in measured if mask is not None]
+        blank = [is_blank(n) for n in numbers if np.isnan(n.max(initial=0.0))]
         with np.errstate(all="ignore"):
-            return compute(*numbers), np.logical_and.reduce(known) if known else None
+            values = self.compute(*numbers) if self.compute else numbers[0]
+        # Measured where all of its columns are.
+        return values, ~np.logical_or.reduce(blank) if blank else None
 
-    return of
 
-
-def _noise(chunk: Chunk, rows: slice) -> tuple[Numbers, Measured]:
+def _change(chunk: Chunk, rows: slice) -> tuple[Numbers, Measured]:
     """Returns the change of the norm from record to record: |a - b| / (a + b)."""
     norms = chunk.column("norm")
     before = chunk.before if rows.start == 0 else norms[rows.start - 1]
@@ -103,18 +84,18 @@ _ALL = (
     Quantity(
         "update_ratio", "update ratio",
         "The norm of the update over the norm of the weight.", _WEIGHTS,
-        read=_computed(np.divide, "update_norm", "weight_norm"),
+        columns=("update_norm", "weight_norm"), compute=np.divide,
     ),
     Quantity("zeros", "zero", "The share of exact zeros.", scale="share", percent=True),
     Quantity(
         "noise", "noise",
         "How much the norm changes from one record to the next: |a − b| / (a + b).",
-        _GRADIENTS, "share", read=_noise,
+        _GRADIENTS, "share", change=True,
     ),
     Quantity("mean_abs", "mean |g|", f"The mean absolute value {_BEFORE}."),
     Quantity(
         "largest", "largest |g|", f"The largest absolute value {_BEFORE}.",
-        read=_computed(lambda a, b: np.maximum(np.abs(a), np.abs(b)), "min", "max"),
+        columns=("min", "max"), compute=lambda a, b: np.maximum(np.abs(a), np.abs(b)),
     ),
     Quantity("std", "std", f"The standard deviation {_BEFORE}."),
     Quantity(
@@ -137,7 +118,7 @@ _ALL = (
     Quantity(
         "nonfinite", "non-finite elements",
         "Number of elements that are NaN or infinite.",
-        read=_computed(lambda *counts: sum(counts), "nan", "posinf", "neginf"),
+        columns=("nan", "posinf", "neginf"), compute=lambda *counts: sum(counts),
     ),
 )  # fmt: skip
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from .._figure import PERCENT, Style, bare, new_figure
+from .._figure import PERCENT, Style, new_figure
 from .._plot import theme_named
 from ..palette import Theme, ThemeName
 
@@ -72,7 +72,7 @@ def plot_curves(
         verb, better = ("removed", "lower") if deleted else ("put in", "higher")
         ax.set(xlim=(0, 1), xlabel=f"share of the input {verb}", ylabel=target)
         ax.xaxis.set_major_formatter(PERCENT)
-        bare(ax, grid="both")
+        ax.grid()
         averaged = f"mean of {len(first)} examples" if len(first) > 1 else "one example"
         title = f"{what}: the {better}, the better ({averaged})"
         ax.set_title(title, loc="left", fontsize=10)
@@ -132,7 +132,7 @@ def plot_randomisation(
             ax.set_xticks(positions, ["trained", *layers], rotation=45, ha="right")
             ax.set_ylim(-1.06, 1.06)
             ax.set_title(_MEASURES[measure], loc="left", fontsize=9)
-            bare(ax, grid="both")
+            ax.grid()
         entries = all_axes[0].get_legend_handles_labels()
         where: Style = {"loc": "outside lower center", "ncols": 4}
         figure.legend(*entries, **where, handletextpad=0.6)

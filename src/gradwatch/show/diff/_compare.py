@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,33 +12,19 @@ from rich.console import Group
 from ...diagnose import Finding, find
 from ...run import Run, Series
 from .._text import printed
+from ..charts import NONFINITE
 from ._print import parts
 
+LayerDifference = dict[str, Any]
+"""One weight or activation that both runs have, at the steps that both recorded.
 
-@dataclass(frozen=True, slots=True)
-class LayerDifference:
-    """One weight or activation that both runs have, at the steps that both recorded.
-
-    Attributes:
-        name: The address.
-        steps: Number of steps at which both have a norm that is finite.
-        a: The median of the norms of the first run at these steps; `None` without any.
-        b: The median of the norms of the second run, likewise.
-        ratio: The median of second over first, step by step.
-        apart: The first step at which they are not equal, or one is not finite and the
-            other is; None if there is none.
-        bad_a: Number of common steps at which the first run had NaN or infinity.
-        bad_b: Number of those of the second.
-    """
-
-    name: str
-    steps: int
-    a: float | None
-    b: float | None
-    ratio: float | None
-    apart: int | None
-    bad_a: int
-    bad_b: int
+Its address is `name`; `steps` is the number of steps at which both have a norm that is
+finite; `a` and `b` are the medians of the norms of the two runs at these steps, and
+`ratio` the median of second over first, step by step; `None` without any. `apart` is
+the first step at which they are not equal, or one is not finite and the other is; None
+if there is none. `bad_a` and `bad_b` are the numbers of common steps at which the first
+and the second run had NaN or infinity.
+"""
 
 
 @dataclass(frozen=True)
@@ -64,7 +50,7 @@ class Difference:
     @property
     def same(self) -> bool:
         """True if nothing differs."""
-        apart = [layer for layer in self.layers if layer.apart is not None]
+        apart = [layer for layer in self.layers if layer["apart"] is not None]
         return not any((self.facts, *self.only, *self.findings, apart))
 
     def to_dict(self) -> dict[str, Any]:
@@ -74,7 +60,7 @@ class Difference:
             "same": self.same,
             "facts": {name: list(pair) for name, pair in self.facts.items()},
             "common_steps": self.common,
-            "layers": [asdict(layer) for layer in self.layers],
+            "layers": list(self.layers),
             "only": [list(names) for names in self.only],
             "findings": [[f.to_dict() for f in own] for own in self.findings],
         }
@@ -104,7 +90,7 @@ def compare(a: Run, b: Run) -> Difference:
     ...         writer.write(Record(0, layout, rows, None, {}))
     >>> difference = compare(open_run("runs/d"), open_run("runs/e"))
     >>> layer = difference.layers[0]
-    >>> layer.ratio, layer.apart, difference.same
+    >>> layer["ratio"], layer["apart"], difference.same
     (4.0, 0, False)
 
     Args:
@@ -118,10 +104,8 @@ def compare(a: Run, b: Run) -> Difference:
     one, two = _trained(a), _trained(b)
     pairs = {key: (one.get(key), two.get(key)) for key in one | two}
     facts = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
-    runs, common = (
-        (str(a.directory), str(b.directory)),
-        np.intersect1d(a.steps, b.steps),
-    )
+    runs = str(a.directory), str(b.directory)
+    common = np.intersect1d(a.steps, b.steps)
     layers.sort(key=_nearness)
     findings = _apart(_by_symptom(a), _by_symptom(b))
     only = _apart(mine, yours)
@@ -151,19 +135,22 @@ def _layer(a: Series, b: Series) -> LayerDifference:
     with np.errstate(all="ignore"):
         ratios = known_two / known_one
     ratios[(known_one == 0) & (known_two == 0)] = 1.0
-    norm_a, norm_b, ratio = map(_median, (known_one, known_two, ratios))
-    first = int(apart[0]) if len(apart) else None
-    bad = int(bad_one.sum()), int(bad_two.sum())
-    steps = int(both.sum())
-    return LayerDifference(a.name, steps, norm_a, norm_b, ratio, first, *bad)
+    return {
+        "name": a.name,
+        "steps": int(both.sum()),
+        "a": _median(known_one),
+        "b": _median(known_two),
+        "ratio": _median(ratios),
+        "apart": int(apart[0]) if len(apart) else None,
+        "bad_a": int(bad_one.sum()),
+        "bad_b": int(bad_two.sum()),
+    }
 
 
 def _bad(series: Series) -> Any:
     """Returns where some element was NaN or infinite, or the norm is."""
-    bad = ~np.isfinite(series.norm.filled(0.0))
-    for counts in (series.nan, series.posinf, series.neginf):
-        bad |= counts.filled(0.0) > 0
-    return bad
+    counts = [getattr(series, name).filled(0.0) for name in NONFINITE]
+    return (np.max(counts, axis=0) > 0) | ~np.isfinite(series.norm.filled(0.0))
 
 
 def _median(numbers: Any) -> float | None:
@@ -171,11 +158,11 @@ def _median(numbers: Any) -> float | None:
 
 
 def _nearness(layer: LayerDifference) -> float:
-    if layer.bad_a != layer.bad_b:
+    if layer["bad_a"] != layer["bad_b"]:
         return -np.inf
-    if not layer.ratio:  # nothing to compare, or zeros in one of them only
-        return 0.0 if layer.ratio is None else -1e9
-    return -abs(float(np.log10(layer.ratio)))
+    if not layer["ratio"]:  # nothing to compare, or zeros in one of them only
+        return 0.0 if layer["ratio"] is None else -1e9
+    return -abs(float(np.log10(layer["ratio"])))
 
 
 def _apart(mine: dict[Any, Any], yours: dict[Any, Any]) -> Any:

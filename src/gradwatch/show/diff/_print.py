@@ -12,7 +12,7 @@ from ..._errors import counted, quoted
 from .._cells import Cell, Columns, Grid
 from .._format import number, printable
 from .._rich import FittedTable
-from ..palette import TONES, Tone
+from ..palette import TONES
 
 if TYPE_CHECKING:
     from ._compare import Difference, LayerDifference
@@ -68,7 +68,7 @@ def _norms(difference: Difference, layers: str) -> Iterator[RenderableType]:
     if not difference.common:
         yield Text("They have no recorded step in common: no norms to compare.")
         return
-    differ = [layer for layer in difference.layers if layer.apart is not None]
+    differ = [layer for layer in difference.layers if layer["apart"] is not None]
     title = (
         f"Norms at {counted(difference.common, 'common step')}: {len(differ):,} of "
         f"{layers} differ"
@@ -86,14 +86,12 @@ def _norms(difference: Difference, layers: str) -> Iterator[RenderableType]:
 
 
 def _record(layer: LayerDifference) -> tuple[Cell, ...]:
-    bad = f"{layer.bad_a:,} / {layer.bad_b:,}" if layer.bad_a or layer.bad_b else "0"
-    odd: Tone = "alarm" if layer.bad_a or layer.bad_b else "plain"
-    far = layer.ratio is not None and not 1 / _FAR <= layer.ratio <= _FAR
+    ratio, since, bad = layer["ratio"], layer["apart"], (layer["bad_a"], layer["bad_b"])
+    far = ratio is not None and not 1 / _FAR <= ratio <= _FAR
     return (
-        Cell(printable(layer.name)),
-        Cell(number(layer.a, 3)),
-        Cell(number(layer.b, 3)),
-        Cell(number(layer.ratio, 3), "warn" if far else "plain"),
-        Cell("" if layer.apart is None else f"{layer.apart:,}"),
-        Cell(bad, odd),
+        Cell(printable(layer["name"])),
+        *(Cell(number(layer[run], 3)) for run in "ab"),
+        Cell(number(ratio, 3), "warn" if far else "plain"),
+        Cell("" if since is None else f"{since:,}"),
+        Cell("{:,} / {:,}".format(*bad), "alarm") if any(bad) else Cell("0"),
     )

@@ -19,7 +19,7 @@ from ..charts import (
     UNMEASURED,
     ZERO,
     Heat,
-    column,
+    Quantity,
     heat,
 )
 
@@ -67,13 +67,15 @@ def rows_of(run: Run) -> list[LiveRow]:
     recent, kind = history(run), _kind(run)
     states = recent.states
 
-    def newest(read: Any) -> Any:
-        numbers, known = read(chunk, slice(at, at + 1))
+    def newest(quantity: Quantity) -> Any:
+        numbers, known = quantity.of(chunk, slice(at, at + 1))
         return np.ma.MaskedArray(numbers[0], known is not None and ~known[0]).tolist()
 
     names = ("norm", "update_ratio", "zeros")
-    norms, ratios, zeros = (newest(QUANTITIES[name].of) for name in names)
-    counts = {state: newest(column(name)) for state, (name, _) in _BAD.items()}
+    norms, ratios, zeros = (newest(QUANTITIES[name]) for name in names)
+    counts = {
+        state: newest(Quantity(name, name, "")) for state, (name, _) in _BAD.items()
+    }
     rows: list[LiveRow] = []
     keys = zip(chunk.layout.kinds, chunk.layout.names, strict=True)
     for source, (own_kind, name) in enumerate(keys):
@@ -90,8 +92,8 @@ def rows_of(run: Run) -> list[LiveRow]:
         if now in _BAD and (norm is None or np.isfinite(norm)):
             # The norm of all elements: one that is not finite decides it.
             norm = float("nan") if now == IS_NAN else float("inf")
-        told = _told(now, int(past.max()), count, symptom)
-        rows.append(LiveRow(name, norm, now, ratios[source], zeros[source], *told))
+        rank = _rank(now, int(past.max()), count, symptom)
+        rows.append(LiveRow(name, norm, now, ratios[source], zeros[source], *rank))
     return rows
 
 
@@ -114,7 +116,7 @@ def finding_line(values: Mapping[str, Any]) -> str:
     return printable(f"{values.get('symptom', 'finding')} since step {since}")
 
 
-def _told(now: int, worst: int, count: Any, symptom: str | None) -> tuple[int, str]:
+def _rank(now: int, worst: int, count: Any, symptom: str | None) -> tuple[int, str]:
     """Returns rank and words of a row whose norm is, and at worst was, in a state."""
     if now in _BAD:
         return 0, f"{count:,.0f} {_BAD[now][1]}" if count else _BAD[now][1]

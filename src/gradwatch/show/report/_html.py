@@ -11,15 +11,15 @@ from string import Template
 from ..._errors import counted
 from .._format import percent, printable
 from ..palette import THEMES
-from ..static import PAGE, REPORT, SCRIPT
+from ..static import STATIC
 from ._data import HEADS, ReportData, cells_of, details, title_of, when
 from ._embed import embedded
 
 
 def html(runs: Sequence[ReportData], title: str) -> str:
     """Returns the page. It loads nothing, and all text in it is escaped."""
-    files = (PAGE, REPORT, SCRIPT)
-    page, style, script = (file.read_text(encoding="utf-8") for file in files)
+    files = ("report.html", "report.css", "gradwatch.js")
+    page, style, script = ((STATIC / f).read_text(encoding="utf-8") for f in files)
     # The browser itself then refuses any request, and any script but ours.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     named = len(runs) > 1

@@ -12,12 +12,8 @@ from ._data import HEADS, ReportData, cells_of, details, title_of, when
 _MOST = 40  # layers; of more the middle is left out
 
 
-def markdown(runs: Sequence[ReportData], title: str) -> str:
-    """Returns the report as Markdown."""
-    return "\n".join(_lines(runs, title)) + "\n"
-
-
-def _lines(runs: Sequence[ReportData], title: str) -> Iterator[str]:
+def markdown(runs: Sequence[ReportData], title: str) -> Iterator[str]:
+    """Yields the lines of the report as Markdown."""
     yield f"# {_text(title)}"
     for data in runs:
         many = len(data.findings)
@@ -46,6 +42,7 @@ def _lines(runs: Sequence[ReportData], title: str) -> Iterator[str]:
             half = _MOST // 2
             rows[half:-half] = [f"| … {len(rows) - _MOST:,} more … | | | | | | |"]
         yield from rows
+    yield ""  # the file ends with a line end
 
 
 def _text(text: str) -> str:

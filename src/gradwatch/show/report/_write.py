@@ -64,7 +64,7 @@ def report(runs: Runs, format: str = "html", *, title: str | None = None) -> str
         facts = {"format": 1, "title": title, "healthy": healthy}
         whole = plain({**facts, "runs": [_json_run(each) for each in data]})
         return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
-    return markdown(data, title) if format == "md" else html(data, title)
+    return html(data, title) if format == "html" else "\n".join(markdown(data, title))
 
 
 def write_report(

@@ -18,7 +18,7 @@ from ._names import Names, check_recorded, quantity_of, rows_of
 from ._rows import nearest, rows_at
 
 with needs_matplotlib():
-    from ._axes import rows_height, run_figure, short_name
+    from ._axes import badges_of, rows_height, run_figure, short_name
     from ._finding import draw_finding
     from ._heat import columns_for, draw_heat
     from ._histogram import draw_histogram
@@ -52,11 +52,12 @@ def plot_run(
         height = rows_height(len(rows))
     else:
         drawn = drawn.only(buckets=drawn.first >= 0)
-    with run_figure(run, words, drawn.names, height, colours) as (figure, sheet):
+    badges = badges_of(run, drawn.names)
+    with run_figure(run, words, badges, height, colours) as (figure, ax):
         if many:
-            draw_heat(sheet, drawn, chosen)
+            draw_heat(ax, colours, drawn, chosen, badges)
         else:
-            draw_lines(sheet, drawn, label, chosen.scale)
+            draw_lines(ax, colours, drawn, label, chosen.scale)
     return figure
 
 
@@ -80,8 +81,9 @@ def _plot_totals(run: Run, name: str, names: Names, theme: Theme) -> Figure:
     label = _LABELS.get(name, name.replace("_", " "))
     words = name.replace("_", " "), _below("Of the step as a whole.", every, "point")
     drawn, scale = replace(drawn, names=(label,)), "log" if log else "linear"
-    with run_figure(run, words, (), LINES_HEIGHT, theme) as (figure, sheet):
-        draw_lines(sheet, drawn, label, scale)
+    badges = badges_of(run, ())
+    with run_figure(run, words, badges, LINES_HEIGHT, theme) as (figure, ax):
+        draw_lines(ax, theme, drawn, label, scale)
     return figure
 
 

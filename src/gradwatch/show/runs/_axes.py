@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import Colormap, LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from ...diagnose import within
@@ -69,7 +67,6 @@ def badges_of(run: Run, names: Sequence[str]) -> list[Badge]:
 
 
 Words = tuple[str, str]
-Shown = Sequence[str] | None
 
 
 def nonfinite_signs(theme: Theme) -> tuple[tuple[int, str, str, str], ...]:
@@ -80,64 +77,45 @@ def nonfinite_signs(theme: Theme) -> tuple[tuple[int, str, str, str], ...]:
 
 def ramp(theme: Theme) -> Colormap:
     """Returns the colours of a heat map, those of the Gradients tab."""
-    stops = np.array([palette.rgb(stop) for stop in theme.ramp]) ** GAMMA
-    at, known = np.linspace(0, 1, 256), np.linspace(0, 1, len(stops))
-    shades = [np.interp(at, known, channel) for channel in stops.T]
-    colours = (np.array(shades) ** (1 / GAMMA)).T
+    colours = palette.blend(theme.ramp, np.linspace(0, 1, 256), GAMMA)
     return LinearSegmentedColormap.from_list("gradwatch", colours.tolist(), N=256)
-
-
-@dataclass(slots=True)
-class Sheet:
-    """The axes that a picture of a run is drawn into.
-
-    Attributes:
-        ax: The axes.
-        theme: The colours.
-        badges: The findings that are marked.
-        handles: The entries of the legend, which drawing adds to.
-    """
-
-    ax: Axes
-    theme: Theme
-    badges: Sequence[Badge] = ()
-    handles: list[Any] = field(default_factory=list)
 
 
 @contextmanager
 def run_figure(
-    run: Run, words: Words, names: Shown, height: float, theme: Theme
-) -> Iterator[tuple[Figure, Sheet]]:
+    run: Run, words: Words, badges: Sequence[Badge], height: float, theme: Theme
+) -> Iterator[tuple[Figure, Axes]]:
     """Yields a figure, and its axes to draw into; then adds what is around them.
+
+    All that is drawn with a label has an entry in the legend.
 
     Args:
         run: The run.
         words: The title, and the line below it.
-        names: The addresses that are drawn, in their order; `None` for no badges.
+        badges: The findings to mark, of which the first ones are.
         height: The height of the figure in inches.
         theme: The colours.
     """
-    every = [] if names is None else badges_of(run, names)
-    badges, left_out = every[:MOST_BADGES], len(every) - MOST_BADGES
     with new_figure(WIDTH, height, theme) as figure:
-        sheet = Sheet(figure.add_subplot(), theme, badges)
-        ax, handles = sheet.ax, sheet.handles
-        yield figure, sheet
-        _draw_badges(sheet)
+        ax = figure.add_subplot()
+        yield figure, ax
+        _draw_badges(ax, badges[:MOST_BADGES], theme)
         title, below = map(printable, words)
         short = short_name(run)
         title = middle(title[0].upper() + title[1:], _TITLE - 3 - len(short))
         style: dict[str, Any] = {"fontweight": "bold", "pad": 34, "parse_math": False}
         ax.set_title(f"{title} · {short}", loc="left", **style)
         note(ax, below, (0, 1), (0, 23), color=theme.muted, fontsize=8.5)
-        texts = [badge.label for badge in badges]
-        texts += [f"and {left_out} more"] if left_out > 0 else []
         # The signs are explained first, then the badges.
-        handles += (Line2D([], [], linestyle="none", label=text) for text in texts)
+        for badge in badges[:MOST_BADGES]:
+            explain(ax, badge.label)
+        if len(badges) > MOST_BADGES:
+            explain(ax, f"and {len(badges) - MOST_BADGES} more")
+        handles, _ = ax.get_legend_handles_labels()
         if handles:
-            columns = min(len(handles), 4 if texts else 6)
+            columns = min(len(handles), 4 if badges else 6)
             where: dict[str, Any] = {"loc": "outside lower center", "ncols": columns}
-            figure.legend(handles=handles, **where, handletextpad=0.6)
+            figure.legend(**where, handletextpad=0.6)
 
 
 def short_name(run: Run) -> str:
@@ -167,7 +145,6 @@ def names_axis(ax: Axes, names: Sequence[str]) -> None:
     shown = fold([block.label for block in blocks], cells)
     ticks = [int(block.first + block.last) // 2 for block in blocks]
     labels = [shown[block.label] for block in blocks]
-    ax.tick_params(axis="y", length=0)
     ax.set_yticks(ticks, labels, parse_math=False, fontsize=size)
 
 
@@ -178,9 +155,8 @@ def rows_height(count: int) -> float:
     return 1.9 + max(count, 4) * (0.24 if count <= 30 else 0.17)
 
 
-def _draw_badges(sheet: Sheet) -> None:
+def _draw_badges(ax: Axes, badges: Sequence[Badge], theme: Theme) -> None:
     """Puts the badges above the axes; those too close to another move aside."""
-    ax, theme = sheet.ax, sheet.theme
     low, high = ax.get_xlim()
     apart = (high - low) / 40
     taken: list[float] = []
@@ -196,7 +172,7 @@ def _draw_badges(sheet: Sheet) -> None:
         "annotation_clip": False,
         "zorder": 9,
     }
-    for number, badge in enumerate(sheet.badges, 1):
+    for number, badge in enumerate(badges, 1):
         step = float(badge.step)
         while any(abs(step - other) < apart for other in taken):
             step += apart / 4
@@ -205,6 +181,10 @@ def _draw_badges(sheet: Sheet) -> None:
         note(ax, str(number), (step, 1), (0, 9), units, **style)
 
 
-def patch(colour: str, label: str) -> Patch:
-    """Returns a legend entry for a colour of a heat map."""
-    return Patch(facecolor=colour, edgecolor=palette.FAINT, linewidth=0.5, label=label)
+def explain(ax: Axes, text: str, colour: str | None = None, **style: Any) -> None:
+    """Adds an entry to the legend: a text, and the patch of a colour before it."""
+    if colour is None:
+        ax.plot([], [], linestyle="none", label=text)
+    else:
+        frame = {"edgecolor": palette.FAINT, "linewidth": 0.5, **style}
+        ax.fill_between([], [], facecolor=colour, label=text, **frame)

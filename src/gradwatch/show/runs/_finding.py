@@ -11,14 +11,11 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from matplotlib.transforms import offset_copy
 
 from ...diagnose import SYMPTOMS, Evidence, Finding, within
 from .._figure import (
     Style,
-    bare,
     log_limits,
     log_ticks,
     marker,
@@ -30,7 +27,7 @@ from .._fold import fold
 from .._format import printable
 from ..charts import NAN, Heat
 from ..palette import Theme
-from ._axes import MOST_NAMED, Sheet, names_axis
+from ._axes import MOST_NAMED, explain, names_axis
 from ._lines import draw_lines
 
 MOST_LINES = 6
@@ -44,14 +41,14 @@ def draw_finding(finding: Finding, seen: Sequence[Evidence], theme: Theme) -> Fi
     height = 4.4 if tall <= 14 else min(8.0, 1.8 + 0.19 * tall)
     width = 9.5 if len(seen) < 2 else 12.0
     with new_figure(width, height, theme) as figure:
-        every: list[Any] = []
         if not seen:
             _draw_share(figure.add_subplot(), finding, theme)
         axes = figure.subplots(1, len(seen), squeeze=False)[0] if seen else ()
         for ax, evidence in zip(axes, seen, strict=True):
             draw = _draw_depth if evidence.panel.over == "depth" else _draw_course
-            draw(Sheet(ax, theme, handles=every), evidence, finding)
-        handles = {str(handle.get_label()): handle for handle in every}
+            draw(ax, theme, evidence, finding)
+        each = (zip(*ax.get_legend_handles_labels(), strict=True) for ax in axes)
+        handles = {label: handle for own in each for handle, label in own}
         taken = sum(0.6 + 0.065 * len(label) for label in handles)
         width = max(width, taken + 0.4 + _LETTER * len(SYMPTOMS[finding.symptom]))
         figure.set_figwidth(width)
@@ -82,7 +79,7 @@ def _title(finding: Finding, room: float) -> str:
     return f"{words[0].upper()}{words[1:]}{where}"
 
 
-def _draw_course(sheet: Sheet, seen: Evidence, finding: Finding) -> None:
+def _draw_course(ax: Axes, theme: Theme, seen: Evidence, finding: Finding) -> None:
     """Draws numbers over steps."""
     names = tuple(seen.lines)[:MOST_LINES]
     values = np.array([seen.lines[name] for name in names])
@@ -96,37 +93,35 @@ def _draw_course(sheet: Sheet, seen: Evidence, finding: Finding) -> None:
     # The label of the axis names it.
     heat = Heat(() if alone else names, *ends, seen.steps, seen.steps, finite, flags)
     limits = _limits(seen) if names else []
-    draw_lines(sheet, heat, seen.panel.label, seen.panel.scale, limits)
-    _zones(sheet, seen, "y")
+    draw_lines(ax, theme, heat, seen.panel.label, seen.panel.scale, limits)
+    _zones(ax, theme, seen, "y")
     if not names:
-        words = "this run holds none of these numbers"
-        say(sheet.ax, words, color=sheet.theme.muted)
-    _when(sheet, finding)
+        say(ax, "this run holds none of these numbers", color=theme.muted)
+    _when(ax, theme, finding)
 
 
 def _limits(seen: Evidence) -> list[float]:
     return [end for zone in seen.zones for end in zone if 0 < end < math.inf]
 
 
-def _when(sheet: Sheet, finding: Finding) -> None:
+def _when(ax: Axes, theme: Theme, finding: Finding) -> None:
     """Marks the steps that show it first and last, and the one that confirmed it."""
-    theme = sheet.theme
     faint: Style = {"color": theme.muted, "ls": (0, (4, 3)), "lw": 1.1}
     strong: Style = {"color": theme.ink, "ls": "-", "lw": 1.3}
     since = finding.since if finding.since != finding.step else None
-    steps = (since, finding.step, finding.until)
-    texts = ("first seen", "confirmed", "last seen")
-    styles = (faint, strong, faint)
-    for step, words, style in zip(steps, texts, styles, strict=True):
+    lines = (
+        (since, "first seen", faint),
+        (finding.step, "confirmed", strong),
+        (finding.until, "last seen", faint),
+    )
+    for step, words, style in lines:
         if step is not None:
-            sheet.ax.axvline(step, **style, zorder=3)
-            label = f"{words} at step {step:,}"
-            sheet.handles.append(Line2D([], [], **style, label=label))
+            ax.axvline(step, **style, zorder=3, label=f"{words} at step {step:,}")
 
 
-def _zones(sheet: Sheet, seen: Evidence, axis: str) -> None:
+def _zones(ax: Axes, theme: Theme, seen: Evidence, axis: str) -> None:
     """Colours the intervals that hold no number of a healthy training."""
-    ax, sick = sheet.ax, sheet.theme.sick
+    sick = theme.sick
     low, high = getattr(ax, f"get_{axis}lim")()
     draw, rule = (ax.axhspan, ax.axhline) if axis == "y" else (ax.axvspan, ax.axvline)
     for start, stop in seen.zones:
@@ -137,13 +132,11 @@ def _zones(sheet: Sheet, seen: Evidence, axis: str) -> None:
             if low < limit < high:
                 rule(limit, color=sick, lw=1, alpha=0.7, zorder=1)
     if seen.zones:
-        patch = Patch(facecolor=sick, alpha=0.25, label="not healthy")
-        sheet.handles.append(patch)
+        explain(ax, "not healthy", sick, alpha=0.25, edgecolor="none")
 
 
-def _draw_depth(sheet: Sheet, seen: Evidence, finding: Finding) -> None:
+def _draw_depth(ax: Axes, theme: Theme, seen: Evidence, finding: Finding) -> None:
     """Draws numbers along depth, which runs down the page."""
-    ax, theme = sheet.ax, sheet.theme
     names = list(seen.lines)
     values = np.array([seen.lines[name][0] for name in names])
     guilty = np.array([within(name, finding.addresses) for name in names], bool)
@@ -153,28 +146,28 @@ def _draw_depth(sheet: Sheet, seen: Evidence, finding: Finding) -> None:
     ax.set_xscale("log")
     ax.set_xlim(*ends)
     log_ticks(ax.xaxis, *ends, 7)
-    _zones(sheet, seen, "x")
+    _zones(ax, theme, seen, "x")
     trend = np.where(there, values, np.nan)
     ax.plot(trend, rows, color=theme.hues[0], alpha=0.35, lw=1.2, zorder=2)
     well = marker("o", 6.5, theme.paper, color=theme.hues[0])
     sick = marker("D", 7.0, theme.paper, color=theme.sick, label="where it is")
     healthy, named = there & ~guilty, there & guilty
     points(ax, (values[healthy], rows[healthy]), well, zorder=4)
-    sheet.handles += points(ax, (values[named], rows[named]), sick, zorder=4)
-    _edges(sheet, values, guilty)
+    points(ax, (values[named], rows[named]), sick, zorder=4)
+    _edges(ax, theme, values, guilty)
     ax.set_ylim(len(names) - 0.4, -0.6)
     names_axis(ax, names)
     if len(names) <= MOST_NAMED:
         for label, bad in zip(ax.get_yticklabels(), guilty, strict=True):
             if bad:
                 label.set_color(theme.sick)
-    bare(ax, keep=("bottom",), grid="x")
+    ax.spines.bottom.set_visible(True)
+    ax.grid(axis="x")
     ax.set_xlabel(f"{seen.panel.label}, at step {int(seen.steps[0]):,}")
 
 
-def _edges(sheet: Sheet, values: Any, guilty: Any) -> None:
+def _edges(ax: Axes, theme: Theme, values: Any, guilty: Any) -> None:
     """Draws at the left edge what a log scale cannot show."""
-    ax, theme = sheet.ax, sheet.theme
     edge = offset_copy(ax.get_yaxis_transform(), ax.get_figure(root=True), x=0.09)
     signs = ((values == 0, "o", "exactly zero"), (np.isnan(values), "|", "none"))
     groups = ((~guilty, theme.muted), (guilty, theme.sick))
@@ -182,15 +175,15 @@ def _edges(sheet: Sheet, values: Any, guilty: Any) -> None:
         rows = np.flatnonzero(chosen & group)
         style = marker(sign, 7, colour, 1.7, markerfacecolor="none", label=label)
         at: Style = {"transform": edge, "clip_on": False, "zorder": 5}
-        sheet.handles += points(ax, (np.zeros(len(rows)), rows), style, **at)
+        points(ax, (np.zeros(len(rows)), rows), style, **at)
 
 
 def _draw_share(ax: Axes, finding: Finding, theme: Theme) -> None:
     """Draws a finding that is one share, as of rows that never moved."""
     share = finding.measured.value if finding.measured else None
     if share is None:
-        text = "what was measured is not known of this finding"
-        say(ax, text, color=theme.muted)
+        say(ax, "what was measured is not known of this finding", color=theme.muted)
+        ax.set_axis_off()
         return
     ax.barh([0], [1 - share], color=theme.hues[0], height=0.5)
     ax.barh([0], [share], left=[1 - share], color=theme.sick, alpha=0.55, height=0.5)
@@ -198,4 +191,3 @@ def _draw_share(ax: Axes, finding: Finding, theme: Theme) -> None:
     ax.set_xticks([0, 0.5, 1], ["0%", "50%", "100%"])
     ax.annotate(f"{share:.1%} never moved", (1 - share / 2, 0.34), ha="center")
     ax.set_xlabel("rows of the embedding")
-    bare(ax)

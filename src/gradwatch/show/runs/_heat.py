@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import BoundaryNorm, ListedColormap, LogNorm, Normalize
-from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from .._figure import (
@@ -18,12 +18,14 @@ from .._figure import (
     marker,
 )
 from ..charts import NUMBER, STATES, UNMEASURED, ZERO, Heat, Quantity
+from ..palette import Theme
 from ._axes import (
+    MOST_BADGES,
     MOST_NAMED,
-    Sheet,
+    Badge,
+    explain,
     names_axis,
     nonfinite_signs,
-    patch,
     ramp,
     steps_axis,
 )
@@ -44,19 +46,17 @@ def columns_for(steps: NDArray[np.int64], most: int = COLUMNS) -> int:
     return max(1, min(most, len(steps), max(whole, _FEWEST)))
 
 
-def states_of(heat: Heat, quantity: Quantity) -> np.ma.MaskedArray[Any, Any]:
-    """Returns the state of each cell; masked where it has a number on the scale."""
-    states = heat.states
-    on_scale = (NUMBER,) if quantity.scale == "log" else (NUMBER, ZERO)
-    return np.ma.masked_where(np.isin(states, on_scale) | (heat.first < 0), states)
-
-
-def draw_heat(sheet: Sheet, heat: Heat, quantity: Quantity) -> None:
+def draw_heat(
+    ax: Axes, theme: Theme, heat: Heat, quantity: Quantity, badges: Sequence[Badge]
+) -> None:
     """Draws numbers by the ramp and the rest in colours of their own."""
-    ax, theme, count = sheet.ax, sheet.theme, len(heat.names)
-    box: Style = {"aspect": "auto", "interpolation": "nearest"}
-    box["extent"] = (heat.low, heat.high, count - 0.5, -0.5)
-    states = states_of(heat, quantity)
+    count = len(heat.names)
+    extent = heat.low, heat.high, count - 0.5, -0.5
+    box: Style = {"aspect": "auto", "extent": extent}
+    on_scale = (NUMBER,) if quantity.scale == "log" else (NUMBER, ZERO)
+    # Masked where there is a number on the scale, or no step.
+    hidden = np.isin(heat.states, on_scale) | (heat.first < 0)
+    states = np.ma.masked_where(hidden, heat.states)
     known = states.mask & np.isfinite(heat.values)
     if known.any():
         share = quantity.scale == "share"
@@ -77,39 +77,35 @@ def draw_heat(sheet: Sheet, heat: Heat, quantity: Quantity) -> None:
     if count <= MOST_NAMED:  # a thin line of the page between two rows
         edges = np.arange(1, count) - 0.5
         ax.hlines(edges, heat.low, heat.high, theme.paper, lw=1.2, zorder=3)
-    _draw_signs(sheet, heat, states.filled(-1))
+    _draw_signs(ax, theme, heat, states.filled(-1))
     names_axis(ax, heat.names)
-    ax.spines[:].set_visible(False)
-    marked = [(badge, row) for badge in sheet.badges for row in badge.rows]
-    for badge, row in marked:
-        across = [badge.since, badge.step + 0.5]
-        ax.plot(across, [row, row], color=theme.paper, lw=4, zorder=6)
-        ax.plot(across, [row, row], color=theme.ink, lw=1.8, zorder=7)
+    label = "a finding: first seen to confirmed"
+    for badge in badges[:MOST_BADGES]:
+        for row in badge.rows:
+            across = [badge.since, badge.step + 0.5]
+            ax.plot(across, [row, row], color=theme.paper, lw=4, zorder=6)
+            ax.plot(across, [row, row], color=theme.ink, lw=1.8, zorder=7, label=label)
+            label = ""  # one entry in the legend
     steps_axis(ax, heat.low, heat.high)
-    if marked:
-        label = "a finding: first seen to confirmed"
-        sheet.handles.append(Line2D([], [], color=theme.ink, lw=1.8, label=label))
+    ax.tick_params("x", length=3.5)
 
 
-def _draw_signs(sheet: Sheet, heat: Heat, filled: NDArray[np.int8]) -> None:
+def _draw_signs(ax: Axes, theme: Theme, heat: Heat, filled: NDArray[np.int_]) -> None:
     """Puts a sign where something not finite begins.
 
     A cell may be smaller than a pixel; a sign is not.
     """
     width = (heat.high - heat.low) / filled.shape[1]
     size = 6.0 if len(heat.names) <= MOST_NAMED else 3.5
-    theme = sheet.theme
     for flag, sign, colour, label in nonfinite_signs(theme):
         there = filled == STATES[flag]
         rows, columns = np.nonzero(there & ~np.pad(there, ((0, 0), (1, 0)))[:, :-1])
         if not len(rows):
             continue
         at = heat.low + (columns + 0.5) * width
-        halo = marker(sign, size + 2, theme.paper, 3.4, label=label)
-        own = marker(sign, size, colour, 1.6, label=label)
-        sheet.ax.plot(at, rows, **halo, zorder=4)
-        sheet.ax.plot(at, rows, **own, zorder=5)
-        sheet.handles.append(Line2D([], [], **own))
+        ax.plot(at, rows, **marker(sign, size + 2, theme.paper, 3.4), zorder=4)
+        ax.plot(at, rows, **marker(sign, size, colour, 1.6), zorder=5, label=label)
     zero, unmeasured = (ZERO, "exactly zero"), (UNMEASURED, "not measured")
     for (state, label), colour in ((zero, theme.zero), (unmeasured, theme.unmeasured)):
-        sheet.handles += [patch(colour, label)] if state in filled else []
+        if state in filled:
+            explain(ax, label, colour)

@@ -17,7 +17,7 @@ from .. import palette
 from .._figure import PERCENT, Style, colour_scale
 from ..charts import NONFINITE, Heat, histograms
 from ..palette import Theme
-from ._axes import patch, ramp, run_figure, steps_axis
+from ._axes import explain, ramp, run_figure, steps_axis
 from ._lines import draw_signs
 
 MOST = 320  # histograms in a picture
@@ -35,10 +35,9 @@ def draw_histogram(run: Run, series: Series, theme: Theme) -> Figure:
     low, high = _octaves(counts)
     count = len(series.histogram_steps)
     part = f", {MOST:,} of the {count:,} recorded" if count > MOST else ""
-    place = "How the elements of the unscaled gradient before clipping lie along the"
-    words = f"Gradient of {series.name}", f"{place} number line{part}."
-    with run_figure(run, words, None, 4.8, theme) as (figure, sheet):
-        ax = sheet.ax
+    meaning = "How the elements of the unscaled gradient before clipping lie along the"
+    words = f"Gradient of {series.name}", f"{meaning} number line{part}."
+    with run_figure(run, words, (), 4.8, theme) as (figure, ax):
         edges = _edges(steps)
         norm = PowerNorm(0.6, 0.0, float(shares.max()) or 1.0)
         style: Style = {"norm": norm, "cmap": ramp(theme), "linewidth": 0}
@@ -59,10 +58,9 @@ def draw_histogram(run: Run, series: Series, theme: Theme) -> Figure:
         every, flags = series.steps, np.bitwise_or.reduce(bad)[None]
         nothing = np.full(flags.shape, np.nan)
         heat = Heat((series.name,), every[0], every[-1], every, every, nothing, flags)
-        draw_signs(sheet, heat)
+        draw_signs(ax, theme, heat)
         if zeros.any():
-            sheet.handles.append(patch(theme.ramp[2], "middle line: exact zeros"))
-        ax.spines[:].set_visible(False)
+            explain(ax, "middle line: exact zeros", theme.ramp[2])
         ax.axhline(0, color=palette.FAINT, lw=0.8, zorder=0)
         axis = colour_scale(mesh, ax, "share of its elements")
         axis.set_major_formatter(PERCENT)
@@ -112,5 +110,4 @@ def _value_axis(ax: Axes, low: int, count: int) -> None:
         labels += [f"$10^{{{power}}}$", f"$-10^{{{power}}}$"]
     ax.set_yticks(ticks, labels)
     ax.set_ylim(-half - count - 0.2, half + count + 1.2)
-    ax.tick_params(length=0)
     ax.set_ylabel("one element of the gradient")

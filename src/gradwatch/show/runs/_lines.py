@@ -12,7 +12,6 @@ from matplotlib.transforms import offset_copy
 from .._figure import (
     PERCENT,
     Style,
-    bare,
     inches,
     log_limits,
     log_ticks,
@@ -22,7 +21,8 @@ from .._figure import (
 from .._fold import fold
 from .._format import printable
 from ..charts import Heat
-from ._axes import Sheet, nonfinite_signs, steps_axis
+from ..palette import Theme
+from ._axes import nonfinite_signs, steps_axis
 
 LINES_HEIGHT = 4.4  # inches of a figure
 DASHES = ("-", (0, (5, 1.6)), "-", (0, (3, 1.2, 1, 1.2)), "-", (0, (1.2, 1.2)))
@@ -32,20 +32,25 @@ _POINTS = 12  # of fewer numbers each is a point; so is one that stands alone
 
 
 def draw_lines(
-    sheet: Sheet, heat: Heat, label: str, scale: str, limits: Sequence[float] = ()
+    ax: Axes,
+    theme: Theme,
+    heat: Heat,
+    label: str,
+    scale: str,
+    limits: Sequence[float] = (),
 ) -> None:
     """Draws rows and signs, and sets the axes.
 
     Each number is drawn at the last step of its bucket.
 
     Args:
-        sheet: The axes.
+        ax: The axes.
+        theme: The colours.
         heat: The numbers.
         label: The label of the axis.
         scale: "log", "share" or "linear".
         limits: Further numbers that the axis of values must hold.
     """
-    ax, theme = sheet.ax, sheet.theme
     for row, values in enumerate(heat.values):
         there = np.isfinite(values)
         alone = there & ~np.pad(there, (1, 0))[:-1] & ~np.pad(there, (0, 1))[1:]
@@ -70,10 +75,11 @@ def draw_lines(
         ax.set_yscale("log", nonpositive="mask")
         ax.set_ylim(*ends)
         log_ticks(ax.yaxis, *ends)
-    bare(ax, keep=("bottom",), grid="y")
+    ax.spines.bottom.set_visible(True)
+    ax.grid(axis="y")
     ax.set_ylabel(label)
     _name_lines(ax, heat.names)
-    draw_signs(sheet, heat)
+    draw_signs(ax, theme, heat)
 
 
 def _name_lines(ax: Axes, names: Sequence[str]) -> None:
@@ -101,21 +107,18 @@ def _name_lines(ax: Axes, names: Sequence[str]) -> None:
         ax.text(1, at - over, text, color=line.get_color(), **style)
 
 
-def draw_signs(sheet: Sheet, heat: Heat) -> None:
+def draw_signs(ax: Axes, theme: Theme, heat: Heat) -> None:
     """Puts what is not finite at the upper edge, and exact zeros at the lower."""
-    ax, theme = sheet.ax, sheet.theme
     edge: Style = {"transform": ax.get_xaxis_transform(), "clip_on": False}
     for flag, sign, colour, label in nonfinite_signs(theme):
         steps = heat.last[((heat.flags & flag) != 0).any(axis=0)]
         style = marker(sign, 7, colour, 1.8, label=label)
-        sheet.handles += points(
-            ax, (steps, [0.97] * len(steps)), style, **edge, zorder=6
-        )
+        points(ax, (steps, [0.97] * len(steps)), style, **edge, zorder=6)
     if ax.get_yscale() != "log" or not (heat.values == 0).any():
         return
-    hollow: Style = {"markerfacecolor": "none", "label": "exactly zero"}
+    hollow: Style = {"markerfacecolor": "none"}
     for row, values in enumerate(heat.values):
         steps = heat.last[values == 0]
         style = marker("o", 4.5, theme.hues[row % len(theme.hues)], **hollow)
         points(ax, (steps, [0.015 + 0.02 * row] * len(steps)), style, **edge)
-    sheet.handles.append(Line2D([], [], **marker("o", 4.5, theme.muted, **hollow)))
+    ax.plot([], [], **marker("o", 4.5, theme.muted, **hollow), label="exactly zero")

@@ -39,7 +39,7 @@ BAD = {
     "dataset": (lambda m: gw.saliency(m, iter([X]), TARGET), "`x` must be one batch"),
     "map of units": (
         lambda m: gw.grad_cam(m, X, TARGET, layer="hidden"),
-        "`layer` must give channels over space",
+        "`layer` must give channels",
     ),
     "map of nothing": (
         lambda m: gw.grad_cam(m, X, TARGET),
@@ -57,7 +57,7 @@ BAD = {
         lambda m: gw.integrated_gradients(
             m, X, TARGET, layer="relu", baseline=START[:2]
         ),
-        "`baseline` must hold one example, or one for each of the 3",
+        "`baseline` must have the shape of .* or that of a single example",
     ),
     "baseline word": (
         lambda m: gw.integrated_gradients(m, X, TARGET, baseline="black"),
@@ -102,7 +102,7 @@ BAD = {
     "method": (lambda m: gw.smoothgrad(m, X, TARGET, method="ig"), "`method` must be"),
     "data": (
         lambda m: attribute.expected_gradients(m, X, TARGET),
-        "`data` must hold examples",
+        "`data` must hold at least one array",
     ),
     "data shape": (
         lambda m: attribute.expected_gradients(m, X, TARGET, data=X[:, :2]),
@@ -170,7 +170,7 @@ BAD = {
     ),
     "no neuron": (
         lambda m: attribute.neuron_conductance(m, X, TARGET, layer="mid"),
-        "`neuron` must be an index",
+        "`neuron` must be whole numbers",
     ),
     "window": (
         lambda m: attribute.occlusion(m, X, TARGET, window=9),

@@ -211,7 +211,7 @@ BAD = [
     ({"method": "saliency"}, "`method` must be a function .* Received: 'saliency'"),
     ({"count": 9}, "`count` must be a number of examples from 1 to 8"),
     ({"x": X[:0]}, "`x` must be a batch of inputs"),
-    ({"x": 3.0}, "`x` must be a batch of inputs.* Received: float"),
+    ({"x": 3.0}, "`x` must be a batch of inputs.* Received: 'float'"),
     ({"target": None}, "`target` must say what is explained"),
     ({"step": 20}, "`options` must be .*`integrated_gradients` takes.*'step'"),
     ({"plot": {"them": 1}}, "`plot` must be arguments that `plot` takes.*'them'"),

@@ -120,7 +120,7 @@ REFUSED = {
     ),
     "no such call": (
         lambda m: gw.gradients(m, X, target=gw.neuron("shared@3", 0)),
-        "`layer` must give a tensor.*shared@3, which gives none",
+        "`layer` must give one tensor.*shared@3, with 0 tensors",
     ),
     "itself": (
         lambda m: gw.gradients(m, X, target=gw.neuron),

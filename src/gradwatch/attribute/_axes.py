@@ -7,7 +7,7 @@ from typing import Any
 import keras
 
 from ..select import Tree
-from ._checked import require
+from ._checked import require_one_of
 
 FORMATS = ("channels_last", "channels_first")
 
@@ -36,8 +36,7 @@ def channel_axis(
     Raises:
         GradwatchError: If what the caller said is no data format.
     """
-    rule = f"`data_format` must be one of {FORMATS}."
-    require(data_format in (None, *FORMATS), rule, data_format)
+    require_one_of(data_format, "data_format", (None, *FORMATS))
     if ndim < 3 or (address is None and _grey(tree, ndim)):
         return None
     if data_format is None and address is not None:
@@ -67,8 +66,8 @@ def _formats(tree: Tree, ndim: int) -> set[str]:
 
 def _grey(tree: Tree, ndim: int) -> bool:
     """Returns whether an input is an image to which a layer adds the channels."""
-    found = [getattr(node.layer, "rank", None) for node in tree.layers.values()]
-    ranks = [rank for rank in found if isinstance(rank, int)]
+    every = [getattr(node.layer, "rank", None) for node in tree.layers.values()]
+    ranks = [rank for rank in every if isinstance(rank, int)]
     # A series beside images is none: the convolutions have an input of their own.
     given = getattr(tree.model, "inputs", None) or ()
     whole = any(len(tensor.shape) == ndim + 1 for tensor in given)

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .._errors import GradwatchError, arg, counted, quoted, renamed
-from ._checked import check
+from ._checked import check, require
 from ._place import Place
 from ._problem import Problem
 
@@ -142,70 +142,45 @@ def baselines(problem: Problem, baseline: Baseline) -> list[list[np.ndarray]]:
         arrays = [_array(*pair) for pair in pairs]
     except GradwatchError:
         if not inputs and not named and problem.takes(baseline):
-            return [_at_layer(problem, baseline)]
+            # An input of the model: the baseline is what the layer gives for it.
+            with renamed(x="baseline"):
+                pairs = zip(problem.values_of(baseline), free.places, strict=True)
+                return [[_array(*pair) for pair in pairs]]
         if not unordered:
             raise
-    if unordered:
-        raise GradwatchError(
-            f"{arg('baseline')} must be a dict by name where `x` is one, or several "
-            "layers are named: they have an order of their own. Received: a list of "
-            f"{counted(len(baseline), 'value')} for {quoted(free.names)}."
-        )
+    rule = f"{arg('baseline')} must be a dict by name where `x` is one, or several "
+    rule += f"layers are named: {quoted(free.names)} have an order of their own."
+    require(not unordered, rule, type(baseline).__name__)
     return [arrays]
-
-
-def _at_layer(problem: Problem, baseline: Any) -> list[np.ndarray]:
-    """Returns what a layer gives for a baseline that is an input of the model."""
-    with renamed(x="baseline"):
-        data = problem.values_of(baseline)
-    if len(data[0]) not in (1, problem.size):
-        raise GradwatchError(
-            f"{arg('baseline')} must hold one example, or one for each of the "
-            f"{problem.size} of `x`. Received: {len(data[0])}. Several baselines "
-            "for each example are `gradwatch.attribute.sampled(data)`."
-        )
-    pairs = zip(data, problem.free.values, strict=True)
-    return [np.broadcast_to(array, own.shape) for array, own in pairs]
 
 
 def _items(names: list[str], baseline: Baseline) -> list[Any]:
     """Returns the baseline of each tensor."""
+    known = {name.removeprefix("inputs[").removesuffix("]"): name for name in names}
+    several = len(names) > 1 and not isinstance(baseline, str)
     if isinstance(baseline, Mapping):
-        short = {name: name.removeprefix("inputs[").removesuffix("]") for name in names}
-        known = {**{s: n for n, s in short.items()}, **{n: n for n in names}}
-        given = {known.get(key, ""): item for key, item in baseline.items()}
-        if set(given) != set(names):
-            raise GradwatchError(
-                f"{arg('baseline')} must have a value for each of "
-                f"{quoted(short.values())}. Received: {quoted(map(str, baseline))}."
-            )
-        return [given[name] for name in names]
-    if isinstance(baseline, list | tuple) and len(names) > 1:
-        if len(baseline) != len(names):
-            raise GradwatchError(
-                f"{arg('baseline')} must have a value for each of {quoted(names)}. "
-                f"Received: {counted(len(baseline), 'value')}."
-            )
-        return list(baseline)
-    several = len(names) > 1 and not isinstance(baseline, str) and np.ndim(baseline)
-    if several and not callable(baseline):
-        raise GradwatchError(
-            f"{arg('baseline')} must be one for each of {quoted(names)}, as a list or "
-            "a dict. Received: one array."
-        )
-    return [baseline] * len(names)
+        received: Any = [*map(str, baseline)]
+        given = {known.get(key, key): item for key, item in baseline.items()}
+        items = [given[n] for n in names] if set(given) == set(names) else []
+    elif several and isinstance(baseline, list | tuple):
+        received, items = counted(len(baseline), "value"), list(baseline)
+    elif several and np.ndim(baseline) and not callable(baseline):
+        received, items = "one array", []
+    else:
+        return [baseline] * len(names)
+    rule = f"{arg('baseline')} must have a value for each of {quoted(known)}, "
+    require(len(items) == len(names), f"{rule}in a list or a dict.", received)
+    return items
 
 
 def _array(item: Any, place: Place) -> np.ndarray:
     name, values, shape = place.name, place.values, place.values.shape
     if isinstance(item, str) and item in NAMES:
         item = _named(item, place)
-    if isinstance(item, Sampled):
-        raise GradwatchError(
-            f"{arg('baseline')} must be one `sampled(…)` for all inputs, so that what "
-            f"is drawn belongs together. Received: one for {name!r} alone. Write "
-            "`sampled([first, second], 10)`, its data in the structure of `x`."
-        )
+    rule = f"{arg('baseline')} must be one `sampled(…)` for all inputs, so that what "
+    rule += "is drawn belongs together."
+    way_out = "Write `sampled([first, second], 10)`, its data in the structure of `x`."
+    require(not isinstance(item, Sampled), rule, name, way_out)
     if isinstance(item, Blurred):
         item = item(values, place.channels)
     elif callable(item):
@@ -219,12 +194,11 @@ def _array(item: Any, place: Place) -> np.ndarray:
             f"{arg('baseline')} must be one of {NAMES}, a number, an array, or a "
             f"function. Received: {item!r}."
         ) from None
-    if array.shape not in ((), shape, shape[1:], (1, *shape[1:])):
-        raise GradwatchError(
-            f"{arg('baseline')} must have the shape of {name!r}, {shape}, or that of a "
-            f"single example, {shape[1:]}. Received: {array.shape}. Several baselines "
-            "for each example are `gradwatch.attribute.sampled(data)`."
-        )
+    rule = f"{arg('baseline')} must have the shape of {name!r}, {shape}, or that of a "
+    rule += f"single example, {shape[1:]}."
+    way_out = "Several for each example are `gradwatch.attribute.sampled(data)`."
+    fits = array.shape in ((), shape, shape[1:], (1, *shape[1:]))
+    require(fits, rule, array.shape, way_out)
     return np.broadcast_to(array, shape)
 
 
@@ -233,12 +207,10 @@ def _named(item: str, place: Place) -> Baseline:
     values = place.values
     if item == "zeros":
         return 0
-    if values.ndim < 3:
-        raise GradwatchError(
-            f"`baseline={item!r}` needs axes of space or time. Received: "
-            f"{place.name!r} of shape {values.shape}. Pass the mean of your data, "
-            "`baseline=data.mean(axis=0)`, or `baseline='zeros'`."
-        )
+    rule = f"`baseline={item!r}` needs axes of space or time."
+    received = place.name, values.shape
+    way_out = "Pass the mean of your data, `baseline=data.mean(axis=0)`, or `'zeros'`."
+    require(values.ndim > 2, rule, received, way_out)
     if item == "mean":
         mean = values.mean(axis=place.spatial, keepdims=True)
         return np.broadcast_to(mean, values.shape)

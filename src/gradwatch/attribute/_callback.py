@@ -24,9 +24,6 @@ from ._path import integrated_gradients
 from ._problem import explained
 from ._result import Attribution
 
-FOLDER = "attributions"
-"""Below the directory: TensorBoard follows one growing file of a folder at a time."""
-
 
 class AttributionImages(keras.callbacks.Callback):
     """Draws what drives some predictions, into TensorBoard's Images tab, as they learn.
@@ -105,7 +102,8 @@ class AttributionImages(keras.callbacks.Callback):
         _check_words(method, (None, x, target), self._options, "options")
         self._plot = dict(plot or {})
         _check_words(Attribution.plot, (None,), self._plot, "plot")
-        self._writer = ImageWriter(Path(directory) / FOLDER)
+        # TensorBoard follows one growing file of a folder at a time.
+        self._writer = ImageWriter(Path(directory) / "attributions")
         self._warned = self._stopped = False
         self._step = self._epoch_start = 0
         self.drawn: list[int] = []
@@ -193,12 +191,10 @@ def _first(x: Any, count: int) -> tuple[Any, int]:
         cut = keras.tree.map_structure(lambda part: part[:count], x)
     except (TypeError, IndexError, KeyError):
         rows = 0
-    if rows == 0:
-        raise GradwatchError(
-            "`x` must be a batch of inputs: an array, or a structure of arrays, with "
-            f"at least one example. Received: {type(x).__name__}. Take a batch of a "
-            "dataset first: `next(iter(dataset))[0]`."
-        )
+    rule = "`x` must be a batch of inputs: an array, or a structure of arrays, with at "
+    rule += "least one example."
+    way_out = "Take a batch of a dataset first: `next(iter(dataset))[0]`."
+    require(rows > 0, rule, type(x).__name__, way_out)
     return cut, min(rows, count)
 
 

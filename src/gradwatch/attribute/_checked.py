@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import GradwatchError, arg
+from .._errors import GradwatchError, arg, counted
 
 
-def require(fits: bool, rule: str, received: Any) -> None:
-    """Raises an error with the rule and the value received, unless it fits."""
+def require(fits: bool, rule: str, received: Any, way_out: str = "") -> None:
+    """Raises an error with the rule, the value and a way out, unless the value fits."""
     if not fits:
-        raise GradwatchError(f"{rule} Received: {received!r}.")
+        raise GradwatchError(f"{rule} Received: {received!r}. {way_out}".rstrip())
 
 
-def require_one_of(option: Any, argument: str, options: tuple[str, ...]) -> None:
+def require_one_of(option: Any, argument: str, options: tuple[Any, ...]) -> None:
     """Raises unless it is one of the options."""
     require(option in options, f"{arg(argument)} must be one of {options}.", option)
 
@@ -32,6 +32,15 @@ def is_count(number: Any, least: int = 1) -> bool:
     """Returns whether it is a whole number from `least`."""
     whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
     return whole and bool(number >= least)
+
+
+def per_axis(given: Any, axes: int, argument: str) -> tuple[int, ...]:
+    """Returns a number for each axis, of one for all or of as many as there are."""
+    numbers = tuple(given) if np.ndim(given) else (given,) * axes
+    rule = f"`{argument}` must be a whole number from 1, or one for each of the "
+    rule += f"{counted(axes, 'axis')} of space."
+    require(len(numbers) == axes and all(map(is_count, numbers)), rule, given)
+    return tuple(map(int, numbers))
 
 
 def _is_count_or_none(number: Any) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._errors import GradwatchError, quoted
 from ..show.attributed import KINDS
+from ._checked import require, require_one_of
 from ._place import Place
 
 
@@ -27,18 +27,12 @@ def kind_of(
     if kind is None:
         series = "tokens" if words or (source and whole(source)) else "lines"
         return ("bars", series)[axes] if axes < 2 else "image"
-    if kind not in KINDS:
-        raise GradwatchError(
-            f"`kind` must be one of {quoted(KINDS)}. Received: {kind!r}. Leave it out, "
-            "and what is drawn follows from the data."
-        )
-    if kind != "bars" and (kind == "image") != (axes >= 2):
-        needs = "two axes of space" if kind == "image" else "a single axis of time"
-        raise GradwatchError(
-            f"`kind` must suit the data: {kind!r} needs {needs}. Received: "
-            f"{place.name!r} of shape {place.values.shape}. Leave it out, or use "
-            "'bars'."
-        )
+    require_one_of(kind, "kind", KINDS)
+    fits = kind == "bars" or (kind == "image") == (axes >= 2)
+    needs = "two axes of space" if kind == "image" else "a single axis of time"
+    rule = f"`kind` must suit the data: {kind!r} needs {needs}."
+    received = place.name, place.values.shape
+    require(fits, rule, received, "Leave it out, or use 'bars'.")
     return kind
 
 

@@ -45,10 +45,7 @@ def column_names(part: str, names: Sequence[str]) -> list[str]:
     if len(names) == 1:
         return [part]
     # A slash would be a folder in a Zarr group.
-    plain = [name.replace("/", ".") for name in names]
-    if len(set(plain)) < len(plain):
-        plain = [str(number) for number in range(len(names))]
-    return [f"{part}.{name}" for name in plain]
+    return [f"{part}.{name.replace('/', '.')}" for name in names]
 
 
 def to_columns(result: Attribution, keep: Sequence[str]) -> dict[str, np.ndarray]:

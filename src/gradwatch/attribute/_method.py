@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from .._errors import GradwatchError
 from ._baselines import described
 from ._checked import require
 from ._problem import Problem
@@ -38,10 +37,9 @@ def method(function: Method) -> Method:
         if "baseline" in settings:
             settings["baseline"] = described(settings["baseline"])
         settings |= attribution.settings
-        arguments = {**bound.arguments, **bound.arguments.get("options", {})}
-        for name in ("model", "x", "options"):
-            arguments.pop(name, None)
-        again = functools.partial(named, **arguments)
+        every = {**bound.arguments, **bound.arguments.get("options", {})}
+        rest = {n: v for n, v in every.items() if n not in ("model", "x", "options")}
+        again = functools.partial(named, **rest)
         made: Any = {"method": function.__name__, "again": again, "settings": settings}
         return replace(attribution, **made)
 
@@ -49,15 +47,18 @@ def method(function: Method) -> Method:
 
 
 def result(
-    problem: Problem,
-    values: Sequence[np.ndarray],
-    score: np.ndarray,
-    *,
-    baseline_score: np.ndarray | None = None,
-    settings: Mapping[str, Any] | None = None,
+    problem: Problem, values: Sequence[np.ndarray], score: np.ndarray, **more: Any
 ) -> Attribution:
-    """Returns the attribution, with its delta where there is a baseline's score."""
-    delta = None if baseline_score is None else delta_of(values, score, baseline_score)
+    """Returns the attribution, with its delta where there is a baseline's score.
+
+    Args:
+        problem: The question.
+        values: What is attributed to each tensor.
+        score: The target of each example.
+        more: The `settings` and the `baseline_score`, if there are any.
+    """
+    if "baseline_score" in more:
+        more["delta"] = delta_of(values, score, more["baseline_score"])
     places = []
     for own, array in zip(problem.at.places, values, strict=True):
         channels = own.channels if array.ndim == own.values.ndim else None
@@ -69,9 +70,7 @@ def result(
         str(problem.target),
         score,
         layer=None if problem.layer is None else ", ".join(problem.at.names),
-        delta=delta,
-        baseline_score=baseline_score,
-        settings=dict(settings or {}),
+        **more,
     )
 
 
@@ -109,10 +108,7 @@ def made_by(
         GradwatchError: If that is no attribution.
     """
     made = method(model, x, target, **options)
-    if not isinstance(made, Attribution):
-        raise GradwatchError(
-            "`method` must give an `Attribution`. Received: "
-            f"{getattr(method, '__name__', method)!r}, which gives an object of type "
-            f"{type(made).__name__}."
-        )
+    received = getattr(method, "__name__", method), type(made).__name__
+    rule = "`method` must give an `Attribution`."
+    require(isinstance(made, Attribution), rule, received)
     return made

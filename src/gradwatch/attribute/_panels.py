@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from reprlib import repr as short
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._errors import GradwatchError, counted, quoted
-from ..show.attributed import Panel
+from ..show.attributed import KINDS, Panel
 from ._checked import is_count, require
 from ._kinds import kind_of, laid_over, pictures, source_of, whole
 from ._place import Place
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 
 MOST = 8
 """Maximum number of examples in a figure; `a[8:16]` has the next ones."""
-
-Part = tuple[str, np.ndarray, np.ndarray | None, Sequence[Sequence[str]]]
-"""Name, values, data and labels of a panel."""
 
 
 def title_of(attribution: Attribution) -> str:
@@ -33,35 +31,22 @@ def title_of(attribution: Attribution) -> str:
     return title
 
 
-def panels_of(
-    attribution: Attribution,
-    kind: str | None,
-    names: Any,
-    tokens: Any,
-    titles: Any,
-    beside: Any,
-    top: Any,
-) -> list[Panel]:
+def panels_of(attribution: Attribution, beside: Any, *words: Any) -> list[Panel]:
     """Returns the panels of an attribution and of those beside it.
 
     Args:
         attribution: What is drawn.
-        kind: What to draw, or None.
-        names: Of the features or channels; by tensor, where there are several.
-        tokens: A list of words for each example.
-        titles: A line for each example.
         beside: Other attributions of the same inputs.
-        top: Maximum number of bars of an example.
+        words: `kind`, `names`, `tokens`, `titles` and `top`, as `Attribution.plot` has
+            them.
 
     Raises:
         GradwatchError: If the words do not fit the data.
     """
+    kind, names, *lists, top = words
     require(is_count(top), "`top` must be a number of bars from 1.", top)
-    if len(attribution) == 0:
-        raise GradwatchError(
-            "There must be an example to draw. Received: an attribution of none."
-        )
-    tokens, titles = (_cut(some, attribution) for some in (tokens, titles))
+    require(len(attribution) > 0, "There must be an example to draw.", attribution)
+    tokens, titles = (_cut(some, attribution) for some in lists)
     every = [one[:MOST] for one in (attribution, *_others(attribution, beside))]
     panels = [_panels(one, kind, names, tokens, titles) for one in every]
     return [replace(panel, top=top) for some in panels for panel in some]
@@ -79,19 +64,18 @@ def _others(attribution: Attribution, beside: Any) -> list[Any]:
     if beside is None:
         return []
     others = list(beside) if isinstance(beside, Iterable) else [beside]
+    ours = [source.values for source in attribution.sources]
     for other in others:
-        if not isinstance(other, type(attribution)):
-            raise GradwatchError(
-                "`beside` must be an Attribution, or a list of them. Received: an "
-                f"object of type {type(other).__name__}."
-            )
-        ours = [source.values for source in attribution.sources]
-        theirs = [source.values for source in other.sources]
-        if len(ours) != len(theirs) or not all(map(_equal, ours, theirs)):
-            raise GradwatchError(
-                "`beside` must explain the same inputs. Received: "
-                f"{other!r}, of other inputs. Plot it by itself."
-            )
+        what = f"an object of type {type(other).__name__}"
+        if isinstance(other, type(attribution)):
+            theirs = [source.values for source in other.sources]
+            if len(ours) == len(theirs) and all(map(_equal, ours, theirs)):
+                continue
+            what = f"{other!r}, of other inputs. Plot it by itself"
+        raise GradwatchError(
+            "`beside` must be an Attribution of the same inputs, or a list of them. "
+            f"Received: {what}."
+        )
     return others
 
 
@@ -104,38 +88,27 @@ def _panels(
     attribution: Attribution, kind: str | None, names: Any, tokens: Any, titles: Any
 ) -> Iterator[Panel]:
     """Yields a panel for each tensor; three slices for each that has depth."""
-    given = _tokens(tokens, attribution)
+    words = _tokens(tokens, attribution)
     captions = _captions(attribution, titles)
-    if isinstance(names, Mapping):
-        for name in names:
-            attribution.place(name)
+    named = _names(names, attribution)
     used: set[str] = set()
     for place in attribution.places:
         source = source_of(place, attribution.sources)
-        chosen = kind_of(kind, place, source, words=given is not None)
+        chosen = kind_of(kind, place, source, words=words is not None)
         used.add(chosen)
-        own = _names(names, place, attribution)
-        parts: Iterable[Part]
-        if chosen == "image":
-            parts = _images(place, source)
-        elif chosen == "tokens":
-            parts = [_text(place, source, given)]
-        elif chosen == "bars":
-            parts = [_bars(place, own)]
-        else:
-            parts = [_lines(place, source, own)]
-        for name, values, data, labels in parts:
+        labels = words if chosen == "tokens" else named.get(place.name)
+        for name, values, data, texts in _PARTS[chosen](place, source, labels):
             # Slices along different axes are different pictures, even of a cube.
             base = (source or place).name + name.removeprefix(place.name)
-            shown = (values, data, labels, captions)
+            shown = (values, data, texts, captions)
             yield Panel(chosen, name, attribution.method, *shown, source=base)
     _require_use("tokens", tokens, used, {"tokens"})
     _require_use("names", names, used, {"bars", "lines"})
 
 
-def _images(place: Place, source: Place | None) -> Iterator[Part]:
+def _images(place: Place, source: Place | None, _: None) -> Iterator[Any]:
     values = _numbers(laid_over(place, source).values)
-    data = pictures(place if source is None else source)
+    data = pictures(source or place)
     while values.ndim > 4:  # the middle of time, or whatever comes first
         middle = values.shape[1] // 2
         values, data = values[:, middle], data[:, middle]
@@ -149,27 +122,25 @@ def _images(place: Place, source: Place | None) -> Iterator[Part]:
         yield name, values.take(middle, axis), data.take(middle, axis), ()
 
 
-def _text(place: Place, source: Place | None, given: list[list[str]] | None) -> Part:
+def _text(
+    place: Place, source: Place | None, words: list[list[str]] | None
+) -> Iterator[Any]:
     source = source if source and whole(source) else None
     values = _rows(laid_over(place, source).values)
-    if given is None:
-        ids = place.activation if source is None else source.values
+    if words is None:
+        ids = source.values if source else place.activation
         ids = ids.reshape(len(ids), -1)
         if ids.shape != values.shape:
             ids = np.broadcast_to(np.arange(values.shape[1]), values.shape)
-        given = [[f"{number:g}" for number in row] for row in ids]
-    for number, row in enumerate(given):
-        if len(row) > values.shape[1]:
-            raise GradwatchError(
-                f"`tokens` must have at most {counted(values.shape[1], 'word')} "
-                f"per example, one for each place of {place.name!r}. "
-                f"Received: {len(row)} for example {number}. Cut them as the "
-                "model's input was cut."
-            )
-    return place.name, values, None, given
+        words = [[f"{number:g}" for number in row] for row in ids]
+    most, longest = values.shape[1], max(map(len, words))
+    rule = f"`tokens` must have at most {counted(most, 'word')} per example, one for "
+    way_out = "Cut them as the model's input was cut."
+    require(longest <= most, f"{rule}each index of {place.name!r}.", longest, way_out)
+    yield place.name, values, None, words
 
 
-def _bars(place: Place, names: list[str] | None) -> Part:
+def _bars(place: Place, _: Place | None, names: list[str] | None) -> Iterator[Any]:
     shape = place.values.shape[1:]
     values = _rows(place.values)
     data = place.activation.reshape(len(values), -1)
@@ -178,19 +149,27 @@ def _bars(place: Place, names: list[str] | None) -> Part:
     if len(shape) > 1:
         usual = [str([*map(int, index)]) for index in np.ndindex(*shape)]
     labels = _labels(names, usual, "feature", place)
-    return place.name, values, data if data.shape == values.shape else None, labels
+    yield place.name, values, data if data.shape == values.shape else None, labels
 
 
-def _lines(place: Place, source: Place | None, names: list[str] | None) -> Part:
+def _lines(
+    place: Place, source: Place | None, names: list[str] | None
+) -> Iterator[Any]:
+    base = source or place
+    data = _last(base.activation, base)
     if source is not None and source.name == place.name:
-        values, data = _last(place.values, place), _last(place.activation, place)
+        values = _last(place.values, place)
     else:
         values = _rows(laid_over(place, source).values)[..., None]
-        base = place if source is None else source
-        data = _last(base.activation, base)
     several = [f"channel {number}" for number in range(data.shape[2])]
     usual = ["input"] if len(several) == 1 else several
-    return place.name, values, data, _labels(names, usual, "channel", place)
+    yield place.name, values, data, _labels(names, usual, "channel", place)
+
+
+_PARTS: dict[str, Callable[..., Iterator[Any]]] = dict(
+    zip(KINDS, (_images, _text, _bars, _lines), strict=True)
+)
+"""Yield the name, the values, the data and the labels of each panel of a tensor."""
 
 
 def _labels(
@@ -198,11 +177,8 @@ def _labels(
 ) -> list[list[str]]:
     """Returns the names, which must be as many as the usual ones."""
     names = usual if names is None else names
-    if len(names) != len(usual):
-        raise GradwatchError(
-            f"`names` must have one name for each of the {counted(len(usual), noun)} "
-            f"of {place.name!r}. Received: {len(names)}, {quoted(names, 4)}."
-        )
+    rule = f"`names` must have one name for each of the {counted(len(usual), noun)} of "
+    require(len(names) == len(usual), f"{rule}{place.name!r}.", names)
     return [names]
 
 
@@ -231,11 +207,9 @@ def _captions(attribution: Attribution, titles: Any) -> list[str]:
     if titles is None:
         return [f"example {i}: {s:.4g}" for i, s in enumerate(attribution.score)]
     texts = [str(title) for title in (titles if _is_list(titles) else [titles])]
-    if len(texts) != len(attribution):
-        raise GradwatchError(
-            "`titles` must have a line for each of the "
-            f"{counted(len(attribution), 'example')}. Received: {len(texts)}."
-        )
+    examples = counted(len(attribution), "example")
+    rule = f"`titles` must have a line for each of the {examples}."
+    require(len(texts) == len(attribution), rule, len(texts))
     return texts
 
 
@@ -246,37 +220,27 @@ def _tokens(tokens: Any, attribution: Attribution) -> list[list[str]] | None:
     if len(attribution) == 1 and rows and all(isinstance(word, str) for word in rows):
         rows = [rows]
     if len(rows) != len(attribution) or not all(map(_is_list, rows)):
-        received = f"{len(rows)} of them"
-        if isinstance(tokens, str):
-            received = "a single text"
-        elif not any(isinstance(row, Iterable) for row in rows):
-            received = repr(tokens)
-        elif any(isinstance(row, str) for row in rows):
-            received = "texts that are not split into words"
         raise GradwatchError(
             "`tokens` must be a list of words for each of the "
-            f"{counted(len(attribution), 'example')}. Received: {received}. Split "
+            f"{counted(len(attribution), 'example')}. Received: {short(tokens)}. Split "
             "each text as it was split for the model, such as `text.split()`."
         )
     return [[str(word) for word in row] for row in rows]
 
 
-def _names(names: Any, place: Place, attribution: Attribution) -> list[str] | None:
+def _names(names: Any, attribution: Attribution) -> dict[str, list[str]]:
+    """Returns the names of the features or channels, by tensor."""
     if isinstance(names, Mapping):
-        for name, some in names.items():
-            if attribution.place(name) is place:
-                return [str(word) for word in some]
-        return None
+        pairs = [(attribution.place(name).name, some) for name, some in names.items()]
+        return {name: [*map(str, some)] for name, some in pairs}
     several = isinstance(names, Sequence | np.ndarray) and not isinstance(names, str)
     rule = "`names` must be a list of names, or a dict of such lists by tensor."
     require(names is None or several, rule, names)
-    return None if names is None else [str(name) for name in names]
+    words = [] if names is None else [*map(str, names)]
+    return {} if names is None else dict.fromkeys(attribution.names, words)
 
 
 def _require_use(argument: str, given: Any, used: set[str], takers: set[str]) -> None:
-    if given is not None and not used & takers:
-        raise GradwatchError(
-            f"`{argument}` must go with a picture of {quoted(sorted(takers))}. "
-            f"Received: `{argument}` for {quoted(sorted(used))}. Leave it out, or give "
-            f"`kind={min(takers)!r}`."
-        )
+    rule = f"`{argument}` must go with a picture of {quoted(sorted(takers))}."
+    way_out = f"Leave it out, or give `kind={min(takers)!r}`."
+    require(given is None or bool(used & takers), rule, sorted(used), way_out)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .._errors import GradwatchError
+from ._checked import require
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +43,16 @@ class Place:
 
     def sum_channels(self) -> Place:
         """Returns the place with one number for each position in space and time."""
-        if self.channels is None:
-            raise GradwatchError(
-                "`sum_channels` needs values with a channel axis. Received: "
-                f"{self.name!r} of shape {self.values.shape}, which has none. Use "
-                "`.values` as they are."
-            )
+        rule = "`sum_channels` needs values with a channel axis."
+        received = self.name, self.values.shape
+        require(self.channels is not None, rule, received, "Use `.values` as they are.")
         return replace(self, values=self.values.sum(axis=self.channels), channels=None)
 
     def upsample(self, size: tuple[int, ...]) -> Place:
         """Returns the place with its axes of space and time resized, linearly."""
-        if len(self.spatial) != len(size) or not size:
-            raise GradwatchError(
-                f"`size` must have one number for each of the {len(self.spatial)} "
-                f"spatial axes of {self.name!r}. Received: {size} for values of shape "
-                f"{self.values.shape}."
-            )
+        axes = f"the {len(self.spatial)} spatial axes of {self.name!r}"
+        rule = f"`size` must have one number for each of {axes}."
+        require(len(self.spatial) == len(size) > 0, rule, size)
         sizes = dict(zip(self.spatial, size, strict=True))
         return replace(self, values=resized(self.values, sizes))
 

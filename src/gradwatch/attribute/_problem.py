@@ -26,28 +26,21 @@ from ..engine import (
 from ..select import require_model, walk
 from ..targets import Function, Loss, Target, as_target, mean_output
 from ._axes import channel_axis
-from ._checked import check
+from ._checked import check, require
 from ._place import Place
 from ._rows import at_once, in_parts, rows_for
 from ._tensors import (
     Tensors,
     dtype_of,
     is_float,
-    joined,
     selector,
     to_numpy,
     whole_numbers,
 )
 
 Tensor = Any
-Own = tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]
-"""Scores, gradients and values of the batch as it is."""
-
 Point = Callable[[int, np.ndarray], Sequence[np.ndarray]]
 """Returns an array for each of `free`: a point by its number, for some examples."""
-
-Pass = tuple[slice, slice, list[np.ndarray]]
-"""The points and the examples of a pass, and arrays with an axis for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +70,10 @@ class Problem:
         batch_size: Maximum number of rows of a pass.
         data_format: Where the layer has its channels, if the caller says so.
         labels: A tuple of `y`, where the target may be a loss.
+
+    Attributes:
+        sources: The inputs of the model, as results keep them.
+        ruled: Number of operations with another backward rule in the last pass.
     """
 
     def __init__(  # noqa: PLR0913 - the question, and how it is asked
@@ -99,7 +96,6 @@ class Problem:
         check(batch_size=batch_size)
         self.batch_size = batch_size
         self.ruled = 0
-        """Number of operations with another backward rule in the last pass."""
         self._data_format = data_format
         self._y = labels[0] if labels else None
         self._rule = rule
@@ -130,7 +126,6 @@ class Problem:
         """Returns the inputs that are floating-point numbers; all are sources."""
         given = {n: tensor for n, tensor in self._batch.items() if tensor is not None}
         self.sources = [self._place(name, None, given[name]) for name in given]
-        """The inputs of the model, as results keep them."""
         floats = {name: dtype_of(t) for name, t in given.items() if is_float(t)}
         dtypes = {Leaf("input", name): dtype for name, dtype in floats.items()}
         return Tensors(dtypes, [p for p in self.sources if p.name in floats])
@@ -148,11 +143,11 @@ class Problem:
         return self.at if self._inputs is None else self._inputs
 
     @functools.cached_property
-    def own(self) -> Own:
+    def own(self) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
         """Scores, gradients and values of the batch as it is: one pass."""
         parts = [arrays for _, _, arrays in self.passes(1)]
         columns = zip(*parts, strict=True)
-        scores, *rest = (joined([a[0] for a in column]) for column in columns)
+        scores, *rest = (np.concatenate([a[0] for a in column]) for column in columns)
         number = len(self.at.places)
         if self.layer is not None:
             self._at = self.at.having(rest[number:])
@@ -180,13 +175,10 @@ class Problem:
         # A dict and a list have their inputs in another order, but the same names.
         named = set(values) == set(self.free.names)
         theirs = [values[n] for n in self.free.names] if named else [*values.values()]
-        ours = self.free.values
-        if [v.shape[1:] for v in theirs] != [v.shape[1:] for v in ours]:
-            raise GradwatchError(
-                f"{arg('baseline')} must give the shapes that `x` does, "
-                f"{[v.shape[1:] for v in ours]} at {quoted(self.free.names)}. "
-                f"Received: {[v.shape[1:] for v in theirs]}."
-            )
+        ours = [values.shape[1:] for values in self.free.values]
+        given = [values.shape[1:] for values in theirs]
+        rule = f"{arg('baseline')} must give the shapes that `x` does, {ours} at "
+        require(given == ours, f"{rule}{quoted(self.free.names)}.", given)
         return theirs
 
     def takes(self, x: Any) -> bool:
@@ -203,7 +195,7 @@ class Problem:
         *,
         differentiate: bool = True,
         at_once: tuple[int, int] | None = None,
-    ) -> Iterator[Pass]:
+    ) -> Iterator[tuple[slice, slice, list[np.ndarray]]]:
         """Runs all examples at each of several points, as many at a time as fit.
 
         Args:
@@ -228,18 +220,16 @@ class Problem:
                     tensors = self.free.cast(arrays)
                 elif self._held is not None:
                     tensors = self._held.cast(v[rows] for v in self._held.values)
-                results = self._run(rows, tensors, differentiate=differentiate)
+                results = map(to_numpy, self._run(rows, tensors, differentiate))
                 real = slice(points.stop - points.start), slice(part.stop - part.start)
                 shape = (several, examples)
-                found = [
-                    a.reshape(*shape, *a.shape[1:]) for a in map(to_numpy, results)
-                ]
-                yield points, part, [array[real] for array in found]
+                parts = [a.reshape(*shape, *a.shape[1:])[real] for a in results]
+                yield points, part, parts
 
     def own_scores(self) -> np.ndarray:
         """Runs the batch as it is, forward only."""
         passes = self.passes(1, differentiate=False)
-        return joined([scores[0] for _, _, [scores] in passes])
+        return np.concatenate([scores[0] for _, _, [scores] in passes])
 
     def scores_at(
         self, count: int, point: Point, tick: Callable[[float], None] | None = None
@@ -262,11 +252,7 @@ class Problem:
         return scores
 
     def _run(
-        self,
-        rows: np.ndarray,
-        points: Sequence[Tensor] | None,
-        *,
-        differentiate: bool,
+        self, rows: np.ndarray, points: Sequence[Tensor] | None, differentiate: bool
     ) -> list[Tensor]:
         """Returns the scores, and what a backward pass gives at each of `at`."""
         own = len(rows) == self.size and bool(np.all(rows == np.arange(self.size)))
@@ -289,7 +275,7 @@ class Problem:
         scores = captured.extras.get("scores")
         if scores is None:  # A loss is one number for all examples.
             scores = ops.broadcast_to(captured.value, (len(rows),))
-        return [scores, *(self._found(captured) if differentiate else ())]
+        return [scores, *(self._at_leaves(captured) if differentiate else ())]
 
     def _engine(
         self, given: tuple[Leaf, ...] = (), *, differentiate: bool = True
@@ -300,7 +286,7 @@ class Problem:
         options = PassOptions(each, differentiate, self._rule, given)
         return engine_for(self.model, wrt, options)
 
-    def _found(self, captured: Captured) -> list[Tensor]:
+    def _at_leaves(self, captured: Captured) -> list[Tensor]:
         """Returns the gradients at each of `at`, and what a layer gives there."""
         kind = "input" if self.layer is None else "activation"
         by_leaf = {e.leaf: e for e in captured.entries if e.kind == kind}
@@ -352,17 +338,11 @@ def explained(target: Any) -> Target:
     Raises:
         TargetError: If there is none, or it is not one number per example.
     """
-    if target is None:
-        raise TargetError(
-            f"{arg('target')} must say what is explained. Received: None. For a class "
-            "write `gradwatch.class_score(i)`, for a single output "
-            "`gradwatch.output()`."
-        )
     chosen = as_target(target)
     if chosen.uses_labels:
         raise TargetError(
-            f"{arg('target')} must give one number per example, to be attributed to "
-            f"each example's own numbers. Received: {chosen}. Use "
+            f"{arg('target')} must say what is explained: one number per example, to "
+            f"be attributed to its own numbers. Received: {target and chosen}. Use "
             "`gradwatch.class_score(i)`, `gradwatch.output(…)`, "
             "`gradwatch.mean_output()` or a function of the outputs."
         )

@@ -12,7 +12,6 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
@@ -22,12 +21,6 @@ from ._checked import require
 SECONDS = 10.0
 """Seconds between two lines of a log."""
 
-PATIENCE = 2.0
-"""Seconds that a short computation may take without a bar."""
-
-Advance = Callable[..., None]
-"""Called as `advance(amount, detail)` with the work done since the last call."""
-
 
 @contextlib.contextmanager
 def progress_bar(
@@ -36,8 +29,8 @@ def progress_bar(
     progress: bool | None,
     *,
     done: float = 0,
-    patience: float = PATIENCE,
-) -> Iterator[Advance]:
+    patience: float = 2.0,
+) -> Iterator[Callable[..., None]]:
     """Shows how much is done while the context lasts.
 
     Args:
@@ -59,16 +52,9 @@ def progress_bar(
     if progress is False or not (progress or interactive):
         yield lambda *_: None
         return
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[detail]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=patience > 0,
-    )
+    work = "{task.description}", BarColumn(), MofNCompleteColumn()
+    times = "{task.fields[detail]}", TimeElapsedColumn(), TimeRemainingColumn()
+    bar = Progress(*work, *times, console=console, transient=patience > 0)
     number: Any = bar.add_task(title, total=total, completed=done, detail="")  # type: ignore[arg-type]
     task, of = bar.tasks[0], "" if total is None else f" of {total:,.0f}"
     start = last = time.monotonic()

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._errors import AddressError, GradwatchError, counted, quoted
+from .._errors import AddressError, counted, quoted
 from ..show.attributed import panels_html, plot_panels
 from . import _store as store
-from ._checked import is_count
+from ._checked import per_axis, require
 from ._panels import panels_of, title_of
 from ._place import Place
 
@@ -40,6 +40,7 @@ class Attribution:
 
     Attributes:
         places: One `Place` for each tensor that was attributed to.
+        sources: The inputs of the model; their `values` are the inputs themselves.
         method: The name of the function that made it.
         target: What was explained, in words.
         layer: The layer asked for, in words; None for the inputs of the model.
@@ -48,11 +49,12 @@ class Attribution:
             values is from `score - baseline_score`; else None.
         baseline_score: The target's value at the baseline, where there is one.
         settings: What was used: steps, baseline, samples, seed.
+        again: Explains another batch, or another model, in the same way:
+            `again(model, x)`.
     """
 
     places: tuple[Place, ...]
     sources: tuple[Place, ...]
-    """The inputs of the model; their `values` are the inputs themselves."""
     method: str
     target: str
     score: np.ndarray
@@ -61,7 +63,6 @@ class Attribution:
     baseline_score: np.ndarray | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     again: Callable[[Any, Any], Attribution] | None = None
-    """Explains another batch, or another model, in the same way: `again(model, x)`."""
 
     # contents ------------------------------------------------------------------------
 
@@ -105,14 +106,7 @@ class Attribution:
 
     def __getitem__(self, examples: int | slice | Sequence[int]) -> Attribution:
         """Returns the attribution of some of the examples; the batch axis stays."""
-        if isinstance(examples, int | np.integer):
-            number = int(examples)
-            if not -len(self) <= number < len(self):  # also what ends an iteration
-                raise IndexError(
-                    f"There are {counted(len(self), 'example')}. Received: {number}."
-                )
-            examples = [number]
-        rows = examples if isinstance(examples, slice) else list(examples)
+        rows = rows_of(examples, len(self))  # its error is also what ends an iteration
 
         numbers = {name: getattr(self, name) for name in NUMBERS}
         some: Any = {k: None if n is None else n[rows] for k, n in numbers.items()}
@@ -162,24 +156,13 @@ class Attribution:
     def _size_for(self, place: Place, size: Any) -> tuple[int, ...]:
         axes = len(place.spatial)
         if size is not None:
-            numbers = tuple(size) if np.iterable(size) else (size,) * axes
-            if not all(map(is_count, numbers)):
-                raise GradwatchError(
-                    "`size` must be a whole number from 1, or one for each spatial "
-                    f"axis. Received: {size!r}. Leave it out for that of the input."
-                )
-            return tuple(int(number) for number in numbers)
-        sizes = {
-            tuple(source.values.shape[axis] for axis in source.spatial)
-            for source in self.sources
-            if len(source.spatial) == axes and axes
-        }
-        if len(sizes) != 1:
-            raise GradwatchError(
-                "`upsample` needs values with the spatial axes of an input. Received: "
-                f"{place.name!r} of shape {place.values.shape} and inputs of shape "
-                f"{quoted(str(s.values.shape) for s in self.sources)}. Give `size=`."
-            )
+            return per_axis(size, axes, "size")
+        alike = [s for s in self.sources if axes and len(s.spatial) == axes]
+        sizes = {tuple(s.values.shape[axis] for axis in s.spatial) for s in alike}
+        shapes = [source.values.shape for source in self.sources]
+        rule = f"`upsample` needs values with the spatial axes of an input of {shapes}."
+        received = place.name, place.values.shape
+        require(len(sizes) == 1, rule, received, "Give `size=`.")
         return sizes.pop()
 
     # pictures -------------------------------------------------------------------------
@@ -236,7 +219,7 @@ class Attribution:
         Raises:
             GradwatchError: If an argument does not suit the data.
         """
-        panels = panels_of(self, kind, names, tokens, titles, beside, top)
+        panels = panels_of(self, beside, kind, names, tokens, titles, top)
         return plot_panels(panels, title=title_of(self), theme=theme)
 
     def to_html(
@@ -272,7 +255,7 @@ class Attribution:
         Raises:
             GradwatchError: If an argument does not suit the data.
         """
-        panels = panels_of(self, kind, names, tokens, titles, beside, top)
+        panels = panels_of(self, beside, kind, names, tokens, titles, top)
         return panels_html(panels, title=title_of(self))
 
     def _repr_html_(self) -> str:
@@ -307,3 +290,22 @@ class Attribution:
 def single(arrays: dict[str, Any]) -> Any:
     """Returns the only array there is, or all of them by name."""
     return next(iter(arrays.values())) if len(arrays) == 1 else arrays
+
+
+def rows_of(examples: Any, count: int) -> Any:
+    """Returns a slice as it is, and the rows of one example, of some or of a mask.
+
+    Raises:
+        IndexError: If there are no such examples.
+    """
+    if isinstance(examples, slice):
+        return examples
+    try:
+        index = np.atleast_1d(examples) if np.size(examples) else slice(0)
+        return np.arange(count)[index]
+    except IndexError:
+        number = counted(count, "example")
+        raise IndexError(
+            f"There are {number}. Received: {examples!r}. A mask must have one value "
+            f"for each of the {number}."
+        ) from None

@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 
-ROWS, ROOM = 64, 2**20
-"""Maximum number of rows, and of input values, in a pass by default."""
-
 
 def in_parts(total: int, at_once: int) -> Iterator[tuple[np.ndarray, slice]]:
     """Splits `total` things into parts of equal size, so that passes have one shape.
@@ -28,13 +25,13 @@ def in_parts(total: int, at_once: int) -> Iterator[tuple[np.ndarray, slice]]:
 
 
 def rows_for(tensors: Sequence[Any]) -> int:
-    """Returns the number of examples of this size that keep a machine busy.
+    """Returns how many examples of this size keep a machine busy: at most 64 rows.
 
     Small batches of small things waste time between the passes; large batches of large
-    things do not fit the caches, and take longer for each row.
+    things (over 2**20 values) do not fit the caches, and take longer for each row.
     """
     numbers = sum(int(np.prod(t.shape[1:])) for t in tensors if t is not None)
-    return int(np.clip(ROOM // max(numbers, 1), 1, ROWS))
+    return int(np.clip(2**20 // max(numbers, 1), 1, 64))
 
 
 def at_once(examples: int, points: int, rows: int) -> tuple[int, int]:

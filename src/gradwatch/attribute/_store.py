@@ -57,26 +57,22 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     what = "holds something else"
     try:
-        found = np.load(path, allow_pickle=False)
-        if not isinstance(found, np.lib.npyio.NpzFile):
-            what = "holds a single array"
-            raise ValueError
-        with found as file:
-            arrays = {name: file[name] for name in file.files}
+        with np.load(path, allow_pickle=False) as file:
+            arrays = dict(file)
         what = f"holds {quoted(arrays)}"
         words = json.loads(str(arrays.get("words", "{}")))
         if "batches" in words:
             what = "is the export of a dataset: `numpy.load` reads it"
         if not {"format", "places"} <= set(words):
             raise ValueError
-    except (ValueError, EOFError, zipfile.BadZipFile):
+        if words["format"] != FORMAT:
+            what = (
+                f"is of format {words['format']}: the gradwatch that wrote it reads it"
+            )
+            raise ValueError
+    except (TypeError, ValueError, EOFError, zipfile.BadZipFile):
         raise GradwatchError(
             "`path` must be a file that `Attribution.save` wrote. Received: "
             f"{os.fspath(path)!r}, which {what}."
         ) from None
-    if words["format"] != FORMAT:
-        raise GradwatchError(
-            f"`path` must be of format {FORMAT}. Received: format {words['format']}. "
-            "The gradwatch that wrote it reads it."
-        )
     return from_columns(words, arrays, words["settings"][0])

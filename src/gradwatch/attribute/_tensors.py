@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -77,11 +77,6 @@ def to_numpy(tensor: Tensor) -> np.ndarray:
     return np.asarray(ops.convert_to_numpy(tensor))
 
 
-def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Concatenates the parts of a batch; a single one is not copied."""
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
 def whole_numbers(tree: Tree, x: Any, *, follows: bool) -> str:
     """Returns the message for a batch that holds no floating-point numbers.
 
@@ -91,13 +86,9 @@ def whole_numbers(tree: Tree, x: Any, *, follows: bool) -> str:
         follows: True if inputs are followed although a layer is named, so that to name
             one is no way out.
     """
-    flat = keras.tree.flatten(x)
-    kinds = sorted({dtype_of(t) for t in flat if t is not None})
-    embeddings = [
-        address
-        for address, node in tree.layers.items()
-        if isinstance(node.layer, keras.layers.Embedding)
-    ]
+    kinds = sorted({dtype_of(t) for t in keras.tree.flatten(x) if t is not None})
+    layers = {address: node.layer for address, node in tree.layers.items()}
+    embeddings = [a for a in layers if isinstance(layers[a], keras.layers.Embedding)]
     way_out = "Turn pixels into numbers with a gradient: `x.astype('float32')`."
     if embeddings and follows:
         way_out = (
@@ -106,11 +97,9 @@ def whole_numbers(tree: Tree, x: Any, *, follows: bool) -> str:
             "`gradwatch.attribute.occlusion` explain tokens."
         )
     elif embeddings:
-        way_out = (
-            f"Name the layer that makes them into numbers: `layer={embeddings[0]!r}`"
-        )
-        others = quoted(embeddings[1:])
-        way_out += f" (or {others})." if others else "."
+        others = f" (or {quoted(embeddings[1:])})" if embeddings[1:] else ""
+        way_out = "Name the layer that makes them into numbers: "
+        way_out += f"`layer={embeddings[0]!r}`{others}."
     return (
         f"{arg('x')} must hold floating-point numbers to be attributed to. Received: "
         f"dtype {', '.join(kinds)}, which has no gradient. {way_out}"

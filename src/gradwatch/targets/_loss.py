@@ -21,7 +21,7 @@ from .._keras import (
     given_loss_weights,
     set_compiled_loss,
 )
-from ._target import Setting, Target, Tensor, weakly
+from ._target import Setting, Target, Tensor, require, weakly
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,50 +59,39 @@ class Loss(Target):
 
     def arrays(self, y: Any, batch_size: int) -> dict[str, Any]:
         """Returns the weight of each example."""
-        if self.class_weight is not None:
-            if not isinstance(self.class_weight, Mapping):
-                raise TargetError(
-                    "`class_weight` must map each class to a weight, as in `fit`. "
-                    f"Received: an object of type {type(self.class_weight).__name__}. "
-                    "Write `{0: 1.0, 1: 2.0}`."
-                )
-            if self.sample_weight is not None:
-                raise TargetError(
-                    "`loss` takes either `sample_weight` or `class_weight`, as `fit` "
-                    "does. Received: both. Multiply them into `sample_weight`."
-                )
-            if keras.tree.is_nested(y):
-                raise TargetError(
-                    "`class_weight` needs a model with a single output, as in `fit`. "
-                    "Received: several labels. Use `sample_weight` instead."
-                )
-            weights = class_weight_to_sample_weights(y, self.class_weight)
-            return {"sample_weight": weights}
         weights = self.sample_weight
+        if self.class_weight is not None:
+            rule = "`loss` takes either `sample_weight` or `class_weight`, as `fit`."
+            way_out = "Multiply them into `sample_weight`."
+            require(weights is None, rule, "both", way_out)
+            what = "several labels" if keras.tree.is_nested(y) else ""
+            if not isinstance(self.class_weight, Mapping):
+                what = f"an object of type {type(self.class_weight).__name__}"
+            rule = "`class_weight` must map each class to a weight, as in `fit`, "
+            way_out = "Write `{0: 1.0, 1: 2.0}`, or use `sample_weight` instead."
+            require(not what, f"{rule}of a single output.", what, way_out)
+            weights = class_weight_to_sample_weights(y, self.class_weight)
         if weights is None:
             return {}
         if isinstance(weights, list | tuple) and all(np.ndim(w) == 0 for w in weights):
             weights = np.asarray(weights, dtype=keras.config.floatx())
         for weight in keras.tree.flatten(weights):
             shape = np.shape(weight)
-            if not shape or shape[0] != batch_size:
-                raise TargetError(
-                    "`sample_weight` must have one weight per example. Received: "
-                    f"shape {shape} for a batch of {batch_size}."
-                )
+            rule = "`sample_weight` must have one weight per example."
+            received = f"shape {shape} for a batch of {batch_size}"
+            require(shape[:1] == (batch_size,), rule, received)
         return {"sample_weight": weights}
 
     def value(self, setting: Setting) -> Tensor:
         """Computes the loss with regularisers, `add_loss` and weights."""
         model: Any = setting.model
         has_own = overrides_loss(model) or compiled_loss(model) is not None
-        if not has_own and not model.losses:
-            raise TargetError(
-                "A loss must come from `model.compile`, `add_loss`, a regulariser or "
-                f"`compute_loss`. Received: {model.name!r}, which has none of these. "
-                "Pass `loss='mse'` (or another loss), or a target such as "
-                "`target=gradwatch.class_score(i)`."
-            )
+        rule = "A loss must come from `model.compile`, `add_loss`, a regulariser or "
+        received = f"{model.name!r}, which has none of these"
+        way_out = "Pass `loss='mse'` (or another loss), or a target such as "
+        way_out += "`target=gradwatch.class_score(i)`."
+        fits = bool(has_own or model.losses)
+        require(fits, f"{rule}`compute_loss`.", received, way_out)
         value = compute_loss(
             model,
             x=setting.x,
@@ -112,13 +101,11 @@ class Loss(Target):
             training=setting.training,
         )
         shape = tuple(getattr(value, "shape", ()))
-        if value is None or shape != ():
-            raise TargetError(
-                "A loss must be one number. Received: "
-                f"{'nothing' if value is None else f'shape {shape}'} from "
-                f"`{type(model).__name__}.compute_loss`. Reduce it there, for instance "
-                "with `keras.ops.mean`."
-            )
+        what = "nothing" if value is None else f"shape {shape}"
+        received = f"{what} from `{type(model).__name__}.compute_loss`"
+        way_out = "Reduce it there, for instance with `keras.ops.mean`."
+        fits = value is not None and shape == ()
+        require(fits, "A loss must be one number.", received, way_out)
         return value
 
     def __str__(self) -> str:

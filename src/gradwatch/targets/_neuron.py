@@ -6,13 +6,14 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
-from .._errors import TargetError, arg, counted
+from .._errors import arg, counted
 from ..select import Activations, at_layer
 from ._target import (
     Setting,
     Target,
     Tensor,
     in_full_precision,
+    require,
     require_inside,
     weakly,
     whole_index,
@@ -38,26 +39,17 @@ class Neuron(Target):
     def scores(self, setting: Setting) -> Tensor:
         """Computes the neuron of each example."""
         tensors = list(setting.read.values())
-        if not tensors:
-            raise TargetError(
-                f"{arg('layer')} must give a tensor of floating-point numbers in this "
-                f"pass. Received: {self._where}, which gives none that can be read. A "
-                "layer inside a compiled loop or branch is read at the layer around it."
-            )
-        if len(tensors) > 1:
-            raise TargetError(
-                f"{arg('layer')} must give one tensor, in one call. Received: "
-                f"{self._where}, with {counted(len(tensors), 'tensor')}. Name one: "
-                "'layer@1' is its first call, 'layer[0]' its first tensor."
-            )
+        rule = f"{arg('layer')} must give one tensor, in one call, of floats."
+        received = f"{self._where}, with {counted(len(tensors), 'tensor')} to be read"
+        way_out = "'layer@1' is its first call, 'layer[0]' its first tensor; a layer "
+        way_out += "in a compiled loop or branch is read at the layer around it."
+        require(len(tensors) == 1, rule, received, way_out)
         chosen = tensors[0]
         require_inside(self.index, tuple(chosen.shape), self._where, whole=True)
-        if chosen.shape[0] != setting.batch_size:
-            raise TargetError(
-                f"{arg('layer')} must give one row per example. Received: "
-                f"{self._where}, of shape {tuple(chosen.shape)} for a batch of "
-                f"{setting.batch_size}."
-            )
+        rule = f"{arg('layer')} must give one row per example."
+        size, shape = setting.batch_size, tuple(chosen.shape)
+        received = f"{self._where}, of shape {shape} for a batch of {size}"
+        require(shape[0] == size, rule, received)
         return in_full_precision(chosen[(slice(None), *self.index)])
 
     @property

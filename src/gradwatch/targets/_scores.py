@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from .._errors import TargetError, arg
+from .._errors import arg
 from ._target import (
     Setting,
     Target,
@@ -19,6 +19,7 @@ from ._target import (
     in_full_precision,
     named_outputs,
     per_example,
+    require,
     require_float,
     require_inside,
     whole_index,
@@ -42,31 +43,24 @@ class ClassScore(Target):
         index = self.index
         if index.ndim == 0:
             index = np.full((batch_size,), index)
-        if index.shape != (batch_size,):
-            raise TargetError(
-                f"{arg('index')} must be one class for all examples or one for each. "
-                f"Received: shape {index.shape} for a batch of {batch_size}."
-            )
+        rule = f"{arg('index')} must be one class for all examples or one for each."
+        received = f"shape {index.shape} for a batch of {batch_size}"
+        require(index.shape == (batch_size,), rule, received)
         return {"index": index.astype("int32")}
 
     def check(self, outputs: Mapping[str, tuple[int, ...]]) -> None:
         """Raises unless the chosen output is [batch, classes] and has that class."""
         name = choose(list(outputs), self.output, "output")
         shape = outputs[name]
-        if len(shape) != 2:
-            raise TargetError(
-                "`class_score` needs an output of shape (batch, classes). Received: "
-                f"output {name!r} of shape {shape}. Choose a position first: "
-                "`target=gradwatch.output(index=(…, class))` or "
-                "`target=lambda out: keras.ops.mean(out[..., class], axis=(1, …))`."
-            )
+        rule = "`class_score` needs an output of shape (batch, classes)."
+        way_out = "Choose a position: `target=gradwatch.output(index=(…, class))` or "
+        way_out += "`target=lambda out: keras.ops.mean(out[..., class], axis=(1, …))`."
+        require(len(shape) == 2, rule, f"output {name!r} of shape {shape}", way_out)
         low, high = int(np.min(self.index)), int(np.max(self.index))
-        if low < -shape[1] or high >= shape[1]:
-            raise TargetError(
-                f"{arg('index')} must be from {-shape[1]} to {shape[1] - 1}, for the "
-                f"{shape[1]} classes of output {name!r}. Received: "
-                f"{high if high >= shape[1] else low}."
-            )
+        least, most = -shape[1], shape[1] - 1
+        classes = f"the {shape[1]} classes of output {name!r}"
+        rule = f"{arg('index')} must be from {least} to {most}, for {classes}."
+        require(least <= low <= high <= most, rule, str(high if high > most else low))
 
     def for_rows(self, rows: np.ndarray) -> Target:
         """Returns a target in which each row keeps the class of its example."""
@@ -78,12 +72,10 @@ class ClassScore(Target):
         """Computes the chosen score of each example."""
         scores = _output(setting, self.output, "output")
         require_float(scores, "The output of a `class_score`")
-        if scores.shape[0] != setting.batch_size:
-            raise TargetError(
-                "`class_score` needs one row of scores per example. Received: an "
-                f"output of shape {tuple(scores.shape)} for a batch of "
-                f"{setting.batch_size}."
-            )
+        received = f"an output of shape {tuple(scores.shape)} for a batch of "
+        received += f"{setting.batch_size}"
+        rule = "`class_score` needs one row of scores per example."
+        require(scores.shape[0] == setting.batch_size, rule, received)
         index = setting.arrays["index"]
         index = keras.ops.where(index < 0, index + scores.shape[1], index)
         # A mask instead of a gather, whose gradient is sparse on some backends and
@@ -120,8 +112,7 @@ class Output(Target):
             "`gradwatch.class_score(i)`, the mean with `gradwatch.mean_output()`, or "
             "give a function of the outputs."
         )
-        what = f"`output({which}…)`"
-        return per_example(value, setting, what, ways)
+        return per_example(value, setting, f"`output({which}…)`", ways)
 
     def __str__(self) -> str:
         parts = [] if self.which is None else [repr(self.which)]
@@ -155,24 +146,24 @@ class MeanOutput(Target):
 
 @dataclass(frozen=True, eq=False)
 class Function(Target):
-    """A function of the outputs."""
+    """A function of the outputs.
+
+    Attributes:
+        function: Returns one number per example.
+        parts: Number of equal parts of the batch, each of which the function sees
+            alone: it may hold something for each example.
+    """
 
     function: Callable[[Any], Tensor]
     parts: int = 1
-    """Number of equal parts of the batch, each of which the function sees alone: it may
-    hold something for each example."""
 
     def scores(self, setting: Setting) -> Tensor:
         """Computes the function, which must be one number per example."""
         ways = (
-            "Leave the batch axis alone: `lambda out: out[:, 3]`, or "
-            "`lambda out: keras.ops.mean(out, axis=(1, 2))`."
+            "Reduce it inside the function, for instance with `keras.ops.mean`, and "
+            "leave the batch axis alone: `lambda out: out[:, 3]`; or use "
+            "`gradwatch.class_score(i)` or `gradwatch.mean_output()`."
         )
-        if setting.or_one:
-            ways = (
-                "Reduce it inside the function, for instance with `keras.ops.mean`, or "
-                "use `gradwatch.class_score(i)` or `gradwatch.mean_output()`."
-            )
         outputs, part = [setting.outputs], setting
         if self.parts > 1:
             size = setting.batch_size // self.parts
@@ -220,12 +211,9 @@ def class_score(index: Any, output: str | int | None = None) -> Target:
         classes = np.asarray(keras.ops.convert_to_numpy(index))
     except (TypeError, ValueError):
         classes = np.asarray(None)
-    if classes.dtype.kind not in "iu" or not classes.size:
-        what = repr(index) if np.ndim(index) == 0 else f"dtype {classes.dtype}"
-        raise TargetError(
-            f"{arg('index')} must be a whole number, or one per example. Received: "
-            f"{what}."
-        )
+    what = repr(index) if np.ndim(index) == 0 else f"dtype {classes.dtype}"
+    rule = f"{arg('index')} must be a whole number, or one per example."
+    require(classes.dtype.kind in "iu" and classes.size > 0, rule, what)
     return ClassScore(classes, output)
 
 

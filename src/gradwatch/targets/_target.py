@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from .._errors import TargetError, arg, quoted
+from .._errors import TargetError, arg, counted, quoted
 from .._keras import functional_of
 from ..select import Activations
 
@@ -97,6 +97,12 @@ class Target(ABC):
     def __str__(self) -> str: ...
 
 
+def require(fits: bool, rule: str, received: str, way_out: str = "") -> None:
+    """Raises an error with rule, received and way out, unless the value fits."""
+    if not fits:
+        raise TargetError(f"{rule} Received: {received}. {way_out}".rstrip())
+
+
 def weakly(function: Any) -> Hashable:
     """Returns a key for an object that does not keep it alive."""
     try:
@@ -138,13 +144,11 @@ def require_inside(
     """
     inner = shape[1:]
     fits = len(index) == len(inner) if whole else len(index) <= len(inner)
-    if fits and all(-n <= i < n for i, n in zip(index, inner, strict=False)):
-        return
+    fits = fits and all(-n <= i < n for i, n in zip(index, inner, strict=False))
+    rule = f"{arg('index')} must be a position in the output, without the batch axis."
     last = ", ".join(str(size - 1) for size in inner)
-    raise TargetError(
-        f"{arg('index')} must be a position in the output, without the batch axis. "
-        f"Received: {index} for {where} of shape {shape}. Its last neuron is ({last})."
-    )
+    received = f"{index} for {where} of shape {shape}"
+    require(fits, rule, received, f"Its last neuron is ({last}).")
 
 
 def named_outputs(model: Any, outputs: Any) -> dict[str, Tensor]:
@@ -169,20 +173,15 @@ def choose(names: Sequence[str], which: str | int | None, argument: str) -> str:
     """
     if which is None and len(names) == 1:
         return names[0]
-    if which is None:
-        raise TargetError(
-            "The target must be one output of the model. Received: no choice among "
-            f"its {len(names)} outputs {quoted(names)}. Name one: "
-            f"`{argument}={names[0]!r}`."
-        )
-    is_position = isinstance(which, int) and not isinstance(which, bool)
-    if is_position and -len(names) <= int(which) < len(names):
-        return names[int(which)]
+    position = which if isinstance(which, int) and not isinstance(which, bool) else None
+    if position is not None and -len(names) <= position < len(names):
+        return names[position]
     if str(which) in names:
         return str(which)
     raise TargetError(
         f"{arg(argument)} must be an output of the model, by name or position. "
-        f"Received: {which!r}. The outputs are {quoted(names)}."
+        f"Received: {which!r} for {counted(len(names), 'output')} {quoted(names)}. "
+        f"Name one: `{argument}={names[0]!r}`."
     )
 
 
@@ -214,18 +213,15 @@ def per_example(value: Tensor, setting: Setting, what: str, ways: str) -> Tensor
 
 def require_float(value: Any, what: str) -> None:
     """Raises if a value is not a floating-point tensor."""
-    if not keras.ops.is_tensor(value):
-        raise TargetError(
-            f"{what} must give a tensor that depends on the outputs. Received: an "
-            f"object of type {type(value).__name__}. Compute it with `keras.ops`."
-        )
-    dtype = keras.backend.standardize_dtype(value.dtype)
-    if "float" not in dtype:
-        raise TargetError(
-            f"{what} must give a floating-point number. Received: dtype {dtype}, which "
-            "has no gradient. Use the score or the probability instead of the "
-            "predicted class."
-        )
+    dtype = ""
+    received = f"an object of type {type(value).__name__}"
+    if keras.ops.is_tensor(value):
+        dtype = keras.backend.standardize_dtype(value.dtype)
+        received = f"dtype {dtype}, which has no gradient"
+    rule = f"{what} must give a floating-point number, in a tensor that depends on the "
+    way_out = "Compute it with `keras.ops`, from scores or probabilities instead of "
+    way_out += "the predicted class."
+    require("float" in dtype, f"{rule}outputs.", received, way_out)
 
 
 def in_full_precision(value: Tensor) -> Tensor:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ..._errors import GradwatchError, arg, quoted
+from ..._errors import arg
+from .._checked import require
 from .._gradient import guided_backprop
 from .._method import method
 from .._place import spread_over
@@ -55,12 +56,9 @@ def guided_grad_cam(
     where = grad_cam(
         model, x, target, layer=layer, data_format=data_format, batch_size=batch_size
     )
-    if len(where.places) != 1:
-        raise GradwatchError(
-            f"{arg('layer')} must give one tensor, in one call, to draw the map from. "
-            f"Received: {quoted(where.names)}. Name one: 'layer@1' is its first call, "
-            "'layer[0]' its first tensor."
-        )
+    rule = f"{arg('layer')} must give one tensor, in one call, to draw the map from."
+    way_out = "'layer@1' is its first call, 'layer[0]' its first tensor."
+    require(len(where.places) == 1, rule, where.names, way_out)
     map_ = where.places[0]
     lying_over(where.names, len(map_.spatial), where.sources)
     guided = guided_backprop(model, x, target, batch_size=batch_size)

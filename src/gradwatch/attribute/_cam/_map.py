@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import GradwatchError, arg, quoted
+from ..._errors import arg
 from ...select import at_layer, require_model, walk
+from .._checked import require
 from .._method import result
 from .._place import Place
 from .._problem import Problem
@@ -19,13 +20,7 @@ Weigh = Callable[[Place, np.ndarray], np.ndarray]
 
 
 def cam_problem(
-    model: Any,
-    x: Any,
-    target: Any,
-    layer: Any,
-    data_format: str | None = None,
-    batch_size: int | None = None,
-    free: str = "layer",
+    model: Any, x: Any, target: Any, layer: Any, *how: Any, free: str = "layer"
 ) -> Problem:
     """Returns the problem at a layer.
 
@@ -34,14 +29,11 @@ def cam_problem(
     """
     if layer is None:
         require_model(model)
-        spatial = [
-            address
-            for address, node in walk(model).layers.items()
-            if hasattr(node.layer, "kernel_size")
-        ]
+        layers = walk(model).layers
+        spatial = [a for a in layers if hasattr(layers[a].layer, "kernel_size")]
         near = f" The last convolution is `layer={spatial[-1]!r}`." if spatial else ""
         at_layer(layer, "whose channels are added up", near)
-    options: Any = {"data_format": data_format, "batch_size": batch_size}
+    options: Any = dict(zip(("data_format", "batch_size"), how, strict=False))
     return Problem(model, x, target, layer, free=free, **options)
 
 
@@ -54,12 +46,10 @@ def cam(problem: Problem, weigh: Weigh, *, relu: bool) -> Attribution:
     scores, gradients, _ = problem.own
     maps = []
     for place, gradient in zip(problem.at.places, gradients, strict=True):
-        if place.channels is None:
-            raise GradwatchError(
-                f"{arg('layer')} must give channels over space or time, (batch, …, "
-                f"channels). Received: {place.name!r}, which gives shape "
-                f"{place.values.shape}. Name a layer before the pooling or flattening."
-            )
+        rule = f"{arg('layer')} must give channels, as (batch, …, channels)."
+        received = place.name, place.values.shape
+        way_out = "Name a layer before the pooling or flattening."
+        require(place.channels is not None, rule, received, way_out)
         weighted = weigh(place, gradient) * place.values
         total = weighted.sum(axis=place.channels).astype(place.values.dtype)
         maps.append(np.maximum(total, 0) if relu else total)
@@ -74,10 +64,7 @@ def lying_over(names: Iterable[str], axes: int, inputs: Iterable[Place]) -> list
     """
     inputs = list(inputs)
     fits = [len(place.spatial) == axes for place in inputs]
-    if not any(fits):
-        raise GradwatchError(
-            f"{arg('layer')} must have as many axes of space as an input has. "
-            f"Received: {quoted(names)} with {axes}, and inputs of shape "
-            f"{[place.values.shape for place in inputs]}."
-        )
+    shapes = [place.values.shape for place in inputs]
+    rule = f"{arg('layer')} must have as many axes of space as an input of {shapes}."
+    require(any(fits), rule, {"layer": [*names], "axes": axes})
     return fits

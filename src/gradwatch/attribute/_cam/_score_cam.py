@@ -53,9 +53,8 @@ def score_cam(
     Returns:
         The attribution.
     """
-    problem = cam_problem(
-        model, x, target, layer, data_format, batch_size, free="inputs"
-    )
+    how = data_format, batch_size
+    problem = cam_problem(model, x, target, layer, *how, free="inputs")
 
     def weigh(place: Place, _: np.ndarray) -> np.ndarray:
         channels = np.moveaxis(place.values, place.channels or 0, 0)

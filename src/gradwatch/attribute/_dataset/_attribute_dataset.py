@@ -15,7 +15,7 @@ import numpy as np
 
 from ..._errors import GradwatchError, counted
 from ...select import require_model
-from .._checked import check
+from .._checked import check, require
 from .._layout import checked_keep, header_of, plain_settings, to_columns
 from .._method import made_by, require_method
 from .._path import integrated_gradients
@@ -25,8 +25,6 @@ from ._batches import Batches, DatasetBatch, batches_of, target_of
 from ._key import call_key, check_same_call, checksum
 from ._opened import AttributedDataset
 from ._store import DatasetStore
-
-KEEP = ("values", "score", "delta", "baseline_score")
 
 
 def attribute_dataset(  # noqa: PLR0913 - the data, the store, and how it is walked
@@ -40,7 +38,7 @@ def attribute_dataset(  # noqa: PLR0913 - the data, the store, and how it is wal
     num_batches: int | None = None,
     resume: bool = True,
     progress: bool | None = None,
-    keep: Sequence[str] = KEEP,
+    keep: Sequence[str] = ("values", "score", "delta", "baseline_score"),
     **settings: Any,
 ) -> AttributedDataset:
     """Explains every example of a dataset, and writes the results to disk as it goes.
@@ -166,11 +164,9 @@ def _run(
             # Cycles of this batch, before they are many; the old ones are left alone.
             gc.collect(1)
             advance(1, f"batches, {store.rows:,} examples")
-    if not store.rows:
-        raise GradwatchError(
-            "`data` must give at least one batch. Received: none. A generator can be "
-            "used only once: give the function that makes it, or a fresh one."
-        )
+    way_out = "A generator can be used only once: give the function that makes it, "
+    way_out += "or a fresh one."
+    require(store.rows > 0, "`data` must give at least one batch.", 0, way_out)
     done = len(store.batches)
     store.finish(ended=done < (num_batches or math.inf) or total == done)
 

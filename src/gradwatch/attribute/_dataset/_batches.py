@@ -14,12 +14,7 @@ import numpy as np
 
 from ..._errors import GradwatchError, TargetError
 from ...targets import Target, class_score
-
-SIZE = 32
-"""Number of examples in a batch cut from arrays, as in Keras."""
-
-LABEL = "label"
-
+from .._checked import require
 
 DatasetBatch = tuple[Any, Any]
 """`x` and `y` of a batch: NumPy arrays in the structure that the data has."""
@@ -58,7 +53,7 @@ def batches_of(data: Any, batch_size: int | None) -> Batches:
     if isinstance(data, keras.utils.PyDataset):
         return Batches(data.num_batches, data.__getitem__)
     if _is_arrays(data):
-        return _cut(data, batch_size or SIZE)
+        return _cut(data, batch_size or 32)  # as in Keras
     if not isinstance(data, Iterable | type) and callable(data):
         data = data()
     if isinstance(data, Iterable):
@@ -78,12 +73,9 @@ def unpacked(batch: Any) -> DatasetBatch:
     """Unpacks a batch as `fit` does: `x`, `(x, y)` or `(x, y, sample_weight)`."""
     # A list, too: that is what torch's DataLoader gives. Several inputs are a dict.
     parts = tuple(batch) if isinstance(batch, list | tuple) else (batch,)
-    if not 1 <= len(parts) <= 3:
-        raise GradwatchError(
-            "`data` must give batches `x`, `(x, y)` or `(x, y, sample_weight)`. "
-            f"Received: {len(parts)} things in one. Several inputs are a dict, or a "
-            "tuple in the place of `x`."
-        )
+    rule = "`data` must give batches `x`, `(x, y)` or `(x, y, sample_weight)`."
+    way_out = "Several inputs are a dict, or a tuple in the place of `x`."
+    require(1 <= len(parts) <= 3, rule, f"{len(parts)} things in one", way_out)
     x, y, *_ = (*parts, None)
     return mapped(_to_numpy, x), mapped(_to_numpy, y)
 
@@ -113,12 +105,9 @@ def _cut(data: Any, size: int) -> Batches:
     data = mapped(lambda a: np.asarray(a) if hasattr(a, "columns") else a, data)
     data = (data,) if isinstance(data, list) else data  # several inputs
     lengths = {array.shape[0] for array in leaves(data)}
-    if len(lengths) > 1:
-        raise GradwatchError(
-            "The arrays of `data` must have the same number of examples. Received: "
-            f"{sorted(lengths)}. Inputs and labels are `(x, y)`, several inputs a "
-            "list or a dict."
-        )
+    rule = "The arrays of `data` must have the same number of examples."
+    way_out = "Inputs and labels are `(x, y)`, several inputs a list or a dict."
+    require(len(lengths) == 1, rule, sorted(lengths), way_out)
 
     def at(number: int) -> Any:
         rows = slice(number * size, (number + 1) * size)
@@ -155,9 +144,9 @@ def leaves(structure: Any) -> list[Any]:
     >>> leaves({"a": 1, "b": [2, (3, None)]})
     [1, 2, 3]
     """
-    found: list[Any] = []
-    mapped(found.append, structure)
-    return found
+    every: list[Any] = []
+    mapped(every.append, structure)
+    return every
 
 
 # the target of each batch ------------------------------------------------------------
@@ -174,7 +163,7 @@ def target_of(target: Any, batch: DatasetBatch, start: int) -> Any:
     Raises:
         TargetError: If there are no labels, or no class for these examples.
     """
-    if isinstance(target, str) and target == LABEL:
+    if isinstance(target, str) and target == "label":
         return class_score(_classes(batch[1]))
     x, y = batch
     if isinstance(target, Target):
@@ -208,21 +197,17 @@ def _takes(function: Any, *arguments: Any) -> bool:
 
 
 def _classes(y: Any) -> np.ndarray:
-    if not isinstance(y, np.ndarray):
-        what = "none" if y is None else f"a {type(y).__name__}"
-        raise TargetError(
-            "`target='label'` needs one array of labels with each batch. Received: "
-            f"{what}. Let `data` give `(x, y)`, or write the target as a function: "
-            "`target=lambda x, y: gradwatch.class_score(…)`."
-        )
-    if y.ndim == 2 and y.shape[1] > 1:  # one-hot
-        return np.asarray(y.argmax(axis=1))
-    labels = y.reshape(len(y), -1)[:, 0] if y.ndim <= 2 else y
-    if labels.ndim != 1 or not np.all(labels == np.round(labels)):
-        raise TargetError(
-            "`target='label'` needs classes: whole numbers, one per example, or "
-            f"one-hot. Received: labels of shape {y.shape} and dtype "
-            f"{y.dtype}. Write the target as a function: "
-            "`target=lambda x, y: gradwatch.class_score(…)`."
-        )
-    return labels.astype("int64")
+    what = "none" if y is None else f"a {type(y).__name__}"
+    if isinstance(y, np.ndarray):
+        if y.ndim == 2 and y.shape[1] > 1:  # one-hot
+            return np.asarray(y.argmax(axis=1))
+        labels = y.reshape(len(y), -1)[:, 0] if y.ndim <= 2 else y
+        if labels.ndim == 1 and np.all(labels == np.round(labels)):
+            return labels.astype("int64")
+        what = f"labels of shape {y.shape} and dtype {y.dtype}"
+    raise TargetError(
+        "`target='label'` needs one array of classes with each batch: whole numbers, "
+        f"one per example, or one-hot. Received: {what}. Let `data` give `(x, y)`, or "
+        "write the target as a function: "
+        "`target=lambda x, y: gradwatch.class_score(…)`."
+    )

@@ -3,44 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
 
-from .._checked import require
-from .._store import replacing
 from ._store import MissingLibraryError
 
-SUFFIXES = (".npz", ".parquet")
 
-
-def export(
-    path: str | os.PathLike[str],
-    columns: Mapping[str, Any],
-    batches: Sequence[slice],
-    words: Mapping[str, Any],
-) -> None:
-    """Writes the columns to one file, which is there when it is whole.
-
-    Raises:
-        GradwatchError: If the path ends in neither suffix.
-    """
-    target = Path(path)
-    rule = "`path` must end in .npz or .parquet."
-    require(target.suffix in SUFFIXES, rule, str(target))
-    write = _write_npz if target.suffix == ".npz" else _write_parquet
-    with replacing(target) as file:
-        write(file, columns, batches, json.dumps(words))
-
-
-def _write_npz(
+def write_npz(
     file: IO[bytes], columns: Mapping[str, Any], batches: Iterable[slice], words: str
 ) -> None:
+    """Writes an array per column."""
     # Not compressed, so that a reader can map the members.
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         with _member(archive, "words") as member:
@@ -60,7 +36,7 @@ def _member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
     return archive.open(info, "w", force_zip64=True)
 
 
-def _write_parquet(
+def write_parquet(
     file: IO[bytes], columns: Mapping[str, Any], batches: Iterable[slice], words: str
 ) -> None:
     """Writes a row per example and a row group per batch.

@@ -18,22 +18,15 @@ from typing import Any
 import keras
 import numpy as np
 
-from ..._errors import GradwatchError
 from ...select import walk
+from .._checked import require
 from ._batches import leaves
-
-LONGEST = 60
-"""Maximum length of the text of an argument; longer ones end in their hash."""
 
 
 def call_key(model: Any, arguments: Mapping[str, Any]) -> dict[str, str]:
     """Returns the key of a call: a text for the model, and one per argument."""
-    key = {"model": _model_hash(model)}
-    for name, value in arguments.items():
-        text = describe(value)
-        short = len(text) <= LONGEST
-        key[name] = text if short else f"{text[: LONGEST - 20]}… {_hash(text)}"
-    return key
+    texts = {name: describe(value) for name, value in arguments.items()}
+    return {"model": _model_hash(model), **texts}
 
 
 def check_same_call(before: Mapping[str, str], now: Mapping[str, str], to: str) -> None:
@@ -43,18 +36,14 @@ def check_same_call(before: Mapping[str, str], now: Mapping[str, str], to: str) 
         GradwatchError: Names the arguments that differ.
     """
     names = [n for n in sorted({*before, *now}) if before.get(n) != now.get(n)]
-    if not names:
-        return
     told = {"model": "its weights or layers"}
     for name in names:
         there, here = (key.get(name, "not given") for key in (before, now))
         told.setdefault(name, f"there {there}, here {here}")
     texts = [f"`{name}` ({told[name]})" for name in names]
-    raise GradwatchError(
-        "`to` must be a store that was made in the same way, to go on with it. "
-        f"Received: {to!r}, which differs in {', '.join(texts)}. Give another path, or "
-        "`resume=False` to begin again."
-    )
+    rule = "`to` must be a store that was made in the same way, to go on with it; this "
+    way_out = "Give another path, or `resume=False` to begin again."
+    require(not names, f"{rule}one differs in {', '.join(texts)}.", to, way_out)
 
 
 def describe(value: Any) -> str:
@@ -74,8 +63,8 @@ def describe(value: Any) -> str:
         # A newer gradwatch may compute the same with other code.
         if function.__module__.startswith("gradwatch."):
             return str(function.__name__)
-        code = [_code(function.__code__), describe(function.__defaults__)]
-        return f"{function.__name__} {_hash(repr(code))}"
+        text = describe([function.__code__, function.__defaults__])
+        return f"{function.__name__} {_hash(text)}"
     if isinstance(value, keras.Layer):
         return str(getattr(value, "path", value.name))
     if hasattr(value, "shape") and hasattr(value, "dtype"):
@@ -85,6 +74,10 @@ def describe(value: Any) -> str:
     if isinstance(value, list | tuple | Mapping):
         name = ""
         parts = sorted(value.items(), key=repr) if isinstance(value, Mapping) else value
+    elif isinstance(value, frozenset):
+        parts = sorted(value, key=repr)  # whose order differs from process to process
+    elif isinstance(value, types.CodeType):
+        parts = [value.co_code, value.co_names, value.co_consts]
     elif isinstance(value, functools.partial):
         parts = [value.func, value.args, value.keywords]
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -93,19 +86,6 @@ def describe(value: Any) -> str:
         # An address in memory differs from process to process.
         return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
     return f"{name}({', '.join(map(describe, parts))})"
-
-
-def _code(code: types.CodeType) -> list[Any]:
-    constants = [
-        _code(c)
-        if isinstance(c, types.CodeType)
-        # The order of a set of texts differs from process to process.
-        else sorted(map(repr, c))
-        if isinstance(c, frozenset)
-        else repr(c)
-        for c in code.co_consts
-    ]
-    return [code.co_code, code.co_names, constants]
 
 
 def _model_hash(model: Any) -> str:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..._errors import GradwatchError, counted, renamed
+from ..._errors import counted, renamed
+from .._checked import require
 from .._layout import WORDS, by_name, from_columns
-from .._result import NUMBERS, Attribution, single
-from ._export import export
+from .._result import NUMBERS, Attribution, rows_of, single
+from .._store import replacing
+from ._export import write_npz, write_parquet
 from ._store import DatasetStore
 
+_WRITERS = {".npz": write_npz, ".parquet": write_parquet}
 _TENSORS = ("values", "activation", "inputs")
 _SUMMARY = ("mean", "mean_abs", "min", "max")
 
@@ -71,9 +76,7 @@ class AttributedDataset:
         self.values, self.activation, self.inputs = (
             single(arrays) if arrays else None for arrays in parts
         )
-        self.score = columns["score"]
-        self.delta = columns.get("delta")
-        self.baseline_score = columns.get("baseline_score")
+        self.score, self.baseline_score, self.delta = map(columns.get, NUMBERS)
         self.num_batches = len(batches)
         self.nonfinite = int(batches[:, 2].sum())
         self.nonfinite_batches = np.flatnonzero(batches[:, 2]).tolist()
@@ -92,11 +95,8 @@ class AttributedDataset:
         """
         with renamed(to="path"):
             store = DatasetStore(path)
-        if not store.rows:
-            raise GradwatchError(
-                "`path` must be a store that `attribute_dataset` wrote. Received: "
-                f"{os.fspath(path)!r}, where there is none."
-            )
+        rule = "`path` must be a store that `attribute_dataset` wrote; here is none."
+        require(store.rows > 0, rule, os.fspath(path))
         return cls(store)
 
     def __repr__(self) -> str:
@@ -113,17 +113,7 @@ class AttributedDataset:
 
     def __getitem__(self, examples: int | slice | Sequence[int]) -> Attribution:
         """Returns the attribution of one example or some; the batch axis stays."""
-        index: Any = examples
-        if not isinstance(examples, slice):
-            index = np.atleast_1d(examples) if np.size(examples) else slice(0)
-        try:
-            return self._rows(np.arange(len(self))[index])
-        except IndexError:
-            number = counted(len(self), "example")
-            raise IndexError(
-                f"There are {number}. Received: {examples!r}. A mask must have one "
-                f"value for each of the {number}."
-            ) from None
+        return self._rows(np.arange(len(self))[rows_of(examples, len(self))])
 
     def __iter__(self) -> Iterator[Attribution]:
         """Yields each example by itself, reading a batch at a time."""
@@ -213,7 +203,12 @@ class AttributedDataset:
         Raises:
             GradwatchError: If the path ends in neither.
         """
+        target = Path(path)
+        rule = f"`path` must end in {' or '.join(_WRITERS)}."
+        require(target.suffix in _WRITERS, rule, str(target))
         words = {name: self._header[name] for name in WORDS}
         words |= {"settings": self.settings, "complete": self.complete}
         words["batches"] = self._batches[:, 0].tolist()
-        export(path, self._columns, self._slices, words)
+        with replacing(target) as file:
+            write = _WRITERS[target.suffix]
+            write(file, self._columns, self._slices, json.dumps(words))

@@ -36,9 +36,6 @@ BATCHES = "batches"
 FIELDS = ("rows", "checksum", "nonfinite", "settings")
 """Columns of `batches`; `settings` is an index into the list in the attributes."""
 
-CHUNK = 1024
-"""Number of batches in a chunk of `batches`."""
-
 
 class MissingLibraryError(GradwatchError, ImportError):
     """A library is needed that is not installed; the message names the extra."""
@@ -73,21 +70,19 @@ class DatasetStore:
             columns and tensors, the settings, and whether the data had `ended`.
         batches: One row of `FIELDS` for each batch that counts.
         complete: True if the call that wrote it came to its end.
+        begun: True if this object has created the group.
     """
 
     def __init__(self, to: str | os.PathLike[str], *, write: bool = False) -> None:
         require_zarr()
         self.path = path = _checked_path(to)
         self.begun = False
-        """True if this object has created the group."""
         self._lock = contextlib.ExitStack()
         self._group: Any = None
         self.forget()
-        if write and not path.parent.is_dir():
-            raise GradwatchError(
-                f"`to` must be in a directory that exists. Received: {str(path)!r}. "
-                f"Make {str(path.parent)!r} first."
-            )
+        rule = "`to` must be in a directory that exists."
+        way_out = f"Make {str(path.parent)!r} first."
+        require(not write or path.parent.is_dir(), rule, str(path), way_out)
         if path.exists():
             if write:
                 self._acquire()
@@ -109,23 +104,16 @@ class DatasetStore:
         with contextlib.suppress(OSError, ValueError):
             group = require_zarr().open_group(self.path, mode=mode)
             attributes = dict(group.attrs)
-        if KEY not in attributes:
+        header = attributes.get(KEY, {})
+        if not attributes:
             # An empty group, or an empty directory, was about to be filled.
             files = self.path.iterdir() if self.path.is_dir() else [self.path]
-            if not attributes and all(file.name == "zarr.json" for file in files):
+            if all(file.name == "zarr.json" for file in files):
                 return
-            raise GradwatchError(
-                f"{arg('to')} must be a new path, or a store that `attribute_dataset` "
-                f"wrote. Received: {str(self.path)!r}, which holds something else. "
-                "Give another path."
-            )
-        header = attributes[KEY]
-        if header["format"] > FORMAT:
-            raise GradwatchError(
-                f"{arg('to')} must be a store of format {FORMAT} or older. Received: "
-                f"{str(self.path)!r} of format {header['format']}. A newer gradwatch "
-                "reads it."
-            )
+        rule = f"{arg('to')} must be a new path, or a store of `attribute_dataset`, "
+        received = {"path": str(self.path), "format": header.get("format")}
+        fits = bool(header) and header["format"] <= FORMAT
+        require(fits, f"{rule}of format {FORMAT}.", received, "Give another path.")
         self._group, self.header = group, header
         self.complete = bool(attributes["complete"])
         if BATCHES in group:
@@ -169,7 +157,7 @@ class DatasetStore:
         self.header = {"format": FORMAT, "ended": False, "columns": [*arrays], **header}
         self._group = require_zarr().open_group(self.path, mode="a")
         self._describe(complete=False)
-        chunk = np.zeros((CHUNK, len(FIELDS)), "int64")
+        chunk = np.zeros((1024, len(FIELDS)), "int64")
         for name, array in {**arrays, BATCHES: chunk}.items():
             axes = ["example", *(f"{name}_{axis}" for axis in range(1, array.ndim))]
             self._group.create_array(
@@ -216,13 +204,10 @@ class DatasetStore:
             now = (
                 "none" if array is None else f"shape {array.shape[1:]} of {array.dtype}"
             )
-            if now != wanted:
-                raise GradwatchError(
-                    "`data` must give examples of one shape, so that the store can "
-                    f"hold them as one array. Received: batch {len(self.batches)}, "
-                    f"whose {name!r} are of {now}, where those before are of {wanted}. "
-                    "Pad them to one length, or write a store for each."
-                )
+            rule = "`data` must give examples of one shape, to be stored as one array."
+            received = f"batch {len(self.batches)}, {name} of {now} after {wanted}"
+            way_out = "Pad them to one length, or write a store for each."
+            require(now == wanted, rule, received, way_out)
 
     def finish(self, *, ended: bool) -> None:
         """Marks the store as complete, and deletes what does not count."""
@@ -275,13 +260,9 @@ class DatasetStore:
 
 
 def _checked_path(to: Any) -> Path:
-    is_path = isinstance(to, str | os.PathLike)
-    require(is_path, f"{arg('to')} must be a path that ends in .zarr.", to)
-    if Path(to).suffix.lower() != ".zarr":
-        raise GradwatchError(
-            f"{arg('to')} must end in .zarr. Received: {os.fspath(to)!r}. The "
-            "`export` method of the result writes .npz and .parquet files."
-        )
+    fits = isinstance(to, str | os.PathLike) and Path(to).suffix.lower() == ".zarr"
+    rule = f"{arg('to')} must be a path that ends in .zarr; the `export` method of the "
+    require(fits, f"{rule}result writes .npz and .parquet files.", to)
     return Path(to)
 
 

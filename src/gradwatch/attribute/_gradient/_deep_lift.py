@@ -77,11 +77,10 @@ def deep_lift(
 
     # Each pass has some examples, and then their references.
     passes = problem.passes(2 * len(starts), point, at_once=(examples, 2))
-    for points, part, found in passes:
+    for points, part, arrays in passes:
         start = starts[points.start // 2]
-        scores[:, part] += found[0] / len(starts)
-        tensors = zip(values, found[1:], own, start, strict=False)
+        scores[:, part] += arrays[0] / len(starts)
+        tensors = zip(values, arrays[1:], own, start, strict=False)
         for total, slope, end, begin in tensors:
             total[part] += slope[0] * (end - begin)[part] / len(starts)
-    score, before = scores
-    return result(problem, values, score, baseline_score=before)
+    return result(problem, values, scores[0], baseline_score=scores[1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._errors import GradwatchError
+from .._checked import require
 from .._method import method, result
 from .._problem import Problem
 from .._result import Attribution
@@ -98,11 +98,9 @@ def deconvnet(
 
 def _rectified(problem: Problem) -> Attribution:
     scores, gradients, _ = problem.own
-    if not problem.ruled:
-        raise GradwatchError(
-            "`model` must have a rectifier (ReLU, leaky ReLU, ELU, GELU, SiLU, …), "
-            f"whose gradient is changed. Received: {problem.model.name!r}, in which "
-            "Keras met none. Functions that call the framework itself are not seen: "
-            "use `keras.activations.relu` or `keras.ops.relu`."
-        )
+    rule = "`model` must have a rectifier (ReLU, leaky ReLU, ELU, GELU, SiLU, …), "
+    rule += "whose gradient is changed; Keras met none."
+    way_out = "Functions that call the framework itself are not seen: use "
+    way_out += "`keras.activations.relu` or `keras.ops.relu`."
+    require(problem.ruled > 0, rule, problem.model.name, way_out)
     return result(problem, gradients, scores, settings={"rectifiers": problem.ruled})

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import GradwatchError, renamed
+from ..._errors import renamed
 from ...select import at_layer
 from ...targets import neuron as neuron_target
 from ...targets import whole_index
@@ -18,8 +18,6 @@ from .._problem import Problem
 from .._result import Attribution
 from .._tensors import LAYER
 from ._walk import Arrays, Path, path_from
-
-STEP_RULES = ("trapezoid", "left")
 
 
 @method
@@ -117,7 +115,7 @@ def layer_conductance(  # noqa: PLR0913 - the path, and how it is walked
         The attribution.
     """
     at_layer(layer, LAYER)
-    require_one_of(rule, "rule", STEP_RULES)
+    require_one_of(rule, "rule", ("trapezoid", "left"))
     problem = Problem(model, x, target, layer, free="inputs", batch_size=batch_size)
     path = path_from(problem, baselines(problem, baseline), "trapezoid", steps)
     values, scores = _conducted(path, steps, rule)
@@ -137,10 +135,10 @@ def _conducted(path: Path, steps: int, rule: str) -> tuple[Arrays, np.ndarray]:
     totals = [np.zeros(shape) for shape in shapes]
     # Gradients and values at the point before, of all examples.
     last = [np.zeros(shape) for shape in shapes * 2]
-    for points, part, found in problem.passes(len(path), path.point):
-        scores[points, part] = found[0]
+    for points, part, arrays in problem.passes(len(path), path.point):
+        scores[points, part] = arrays[0]
         for offset, number in enumerate(range(points.start, points.stop)):
-            now = [array[offset] for array in found[1:]]
+            now = [array[offset] for array in arrays[1:]]
             for index, total in enumerate(totals):
                 if number % (steps + 1) == 0:  # a path begins
                     continue
@@ -198,11 +196,6 @@ def neuron_conductance(  # noqa: PLR0913 - the path, and how it is walked
     Returns:
         The attribution, to the inputs.
     """
-    if neuron is None:
-        raise GradwatchError(
-            "`neuron` must be an index into what the layer gives, without the batch "
-            "axis. Received: None. For all of them at once use `layer_conductance`."
-        )
     at_layer(layer, LAYER)
     above = Problem(model, x, target, layer, free="inputs", batch_size=batch_size)
     with renamed(index="neuron"):
@@ -212,8 +205,8 @@ def neuron_conductance(  # noqa: PLR0913 - the path, and how it is walked
     score, _, _ = above.own
     path = path_from(below, baselines(below, baseline), rule, steps)
     slopes = np.zeros((len(path), below.size))
-    for points, part, found in above.passes(len(path), path.point):
-        slopes[points, part] = found[1][:, :, *index]  # ∂F/∂y
+    for points, part, arrays in above.passes(len(path), path.point):
+        slopes[points, part] = arrays[1][:, :, *index]  # ∂F/∂y
     values, _ = replace(path, weights=path.weights[:, None] * slopes).sums()
     attribution = result(below, values, score, settings={"neuron": str(index)})
     return replace(attribution, target=f"{above.target} through {below.target}")

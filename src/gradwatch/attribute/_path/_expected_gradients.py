@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import GradwatchError, renamed
+from ..._errors import renamed
 from .._checked import check
 from .._method import method, result
 from .._problem import Problem
@@ -57,12 +57,6 @@ def expected_gradients(  # noqa: PLR0913 - what is drawn, and how often
     Returns:
         The attribution.
     """
-    if data is None:
-        raise GradwatchError(
-            "`data` must hold examples to compare with. Received: None. Pass some of "
-            "the training data; for a single baseline use "
-            "`gradwatch.integrated_gradients(…, baseline=…)`."
-        )
     check(samples=samples, seed=seed)
     problem = Problem(model, x, target, layer, batch_size=batch_size)
     with renamed(x="data", baseline="data"):

@@ -14,9 +14,6 @@ RULES = ("gauss_legendre", "trapezoid")
 
 Arrays = list[np.ndarray]
 
-Start = Callable[[int, np.ndarray], Arrays]
-"""Returns the beginning of the path that a point is on: an array for each of `free`."""
-
 
 def points_of(rule: str, steps: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns the points of a rule for the integral from 0 to 1, and their weights.
@@ -51,7 +48,7 @@ class Path:
     """
 
     problem: Problem
-    start: Start
+    start: Callable[[int, np.ndarray], Arrays]
     alphas: np.ndarray
     weights: np.ndarray
 
@@ -84,19 +81,19 @@ class Path:
         weights = np.broadcast_to(self.weights.T, (problem.size, count)).T
         scores = np.zeros((count, problem.size))
         totals: Arrays = []
-        for points, part, found in problem.passes(count, self.point, at_once=at_once):
-            scores[points, part] = found[0]
+        for points, part, arrays in problem.passes(count, self.point, at_once=at_once):
+            scores[points, part] = arrays[0]
             own = problem.at.values
             totals = totals or [np.zeros(values.shape) for values in own]
             for offset, number in enumerate(range(points.start, points.stop)):
                 begins = self.start(number, every[part]) if times_way else []
                 for index, total in enumerate(totals):
-                    share = found[1 + index][offset]
+                    share = arrays[1 + index][offset]
                     if times_way:
                         share = share * (own[index][part] - begins[index])
                     total[part] += _column(weights[number, part], share) * share
         values = [t.astype(v.dtype) for t, v in zip(totals, own, strict=True)]
-        return values, scores.astype(found[0].dtype)
+        return values, scores.astype(arrays[0].dtype)
 
 
 def path_from(

@@ -8,13 +8,11 @@ from typing import Any
 import keras
 import numpy as np
 
-from ..._errors import GradwatchError
 from ...targets import Loss, as_target
 from .._checked import check, require, require_one_of
 from .._problem import Problem
 from .._tensors import to_numpy
 
-NORMS = ("inf", "l2")
 GOALS = ("lower", "raise")
 
 
@@ -121,16 +119,11 @@ def pgd(  # noqa: PLR0913 - what is attacked, how far, within what
     Raises:
         GradwatchError: If an argument cannot be used; the message says why.
     """
-    require_one_of(norm, "norm", NORMS)
+    require_one_of(norm, "norm", ("inf", "l2"))
     check(epsilon=epsilon, step=step, steps=steps, seed=seed)
     low, high = _checked_bounds(bounds)
     chosen = as_target(target)
-    require(goal in (None, *GOALS), f"`goal` must be one of {GOALS}, or None.", goal)
-    if y is not None and not isinstance(chosen, Loss):
-        raise GradwatchError(
-            f"`y` is used only by a loss. Received: `y` with {chosen}. Leave "
-            "it out, or write `target=gradwatch.loss()`."
-        )
+    require_one_of(goal, "goal", (None, *GOALS))
     sign = 1.0 if (goal or GOALS[isinstance(chosen, Loss)]) == "raise" else -1.0
     problem = Problem(model, x, chosen, layer, labels=(y,))
     origin = problem.free.values
@@ -158,10 +151,8 @@ def pgd(  # noqa: PLR0913 - what is attacked, how far, within what
 
 def _checked_bounds(bounds: Any) -> tuple[float, float]:
     """Raises when `bounds` are no two numbers, the smaller one first."""
-    if bounds is None:
-        return -math.inf, math.inf
     try:
-        low, high = (float(number) for number in bounds)
+        low, high = map(float, (-math.inf, math.inf) if bounds is None else bounds)
     except (TypeError, ValueError):
         low = high = math.nan
     rule = "`bounds` must be the least and the largest number allowed, such as "

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import GradwatchError, counted
 from .._baselines import Baseline, baselines
-from .._checked import is_count, require
+from .._checked import per_axis, require
 from .._method import method, result
 from .._place import Place
 from .._problem import Problem
@@ -61,6 +60,7 @@ def occlusion(  # noqa: PLR0913 - the window, and what is put into it
     Returns:
         The attribution: one number for each position.
     """
+    stride = window if stride is None else stride
     problem = Problem(model, x, target, layer, batch_size=batch_size)
     starts = baselines(problem, baseline)
     score = problem.own_scores()
@@ -70,8 +70,7 @@ def occlusion(  # noqa: PLR0913 - the window, and what is put into it
         scores = [_covered_scores(problem, b, number, windows) for b in starts]
         fall = score - np.mean(scores, axis=0)
         values.append(_spread(place, windows, fall))
-    step = window if stride is None else stride
-    settings = {"window": str(window), "stride": str(step)}
+    settings = {"window": str(window), "stride": str(stride)}
     return result(problem, values, score, settings=settings)
 
 
@@ -79,33 +78,18 @@ def _windows(place: Place, window: Any, stride: Any) -> list[Window]:
     """Returns the positions of the window, the batch axis left out."""
     shape = place.values.shape
     axes = place.spatial or tuple(range(1, len(shape)))
-    sizes = _numbers(window, axes, "window")
-    strides = _numbers(window if stride is None else stride, axes, "stride")
+    sizes = per_axis(window, len(axes), "window")
+    strides = per_axis(stride, len(axes), "stride")
     lines: list[list[slice]] = [[slice(None)] for _ in shape[1:]]
     for axis, size, step in zip(axes, sizes, strides, strict=True):
-        if size > shape[axis]:
-            raise GradwatchError(
-                f"`window` must fit into the input. Received: {window!r} for shape "
-                f"{shape}."
-            )
-        if step > size:
-            raise GradwatchError(
-                "`stride` must not be larger than `window`, or something is never "
-                f"covered. Received: {stride!r} and {window!r}."
-            )
+        rule = f"`window` must fit into the input of shape {shape}, and `stride` must "
+        rule += "not be larger than `window`, or something is never covered."
+        require(step <= size <= shape[axis], rule, {"window": window, "stride": stride})
         # The last window may reach over the edge.
         count = -(-(shape[axis] - size) // step) + 1
         starts = [number * step for number in range(count)]
         lines[axis - 1] = [slice(at, min(at + size, shape[axis])) for at in starts]
     return list(itertools.product(*lines))
-
-
-def _numbers(given: Any, axes: tuple[int, ...], argument: str) -> tuple[int, ...]:
-    numbers = tuple(given) if np.ndim(given) else (given,) * len(axes)
-    rule = f"`{argument}` must be a whole number from 1, or one for each of the "
-    rule += f"{counted(len(axes), 'axis')} of space."
-    require(len(numbers) == len(axes) and all(map(is_count, numbers)), rule, given)
-    return numbers
 
 
 def _covered_scores(

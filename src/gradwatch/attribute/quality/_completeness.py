@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from ..._errors import GradwatchError, counted
+from ..._errors import counted
+from .._checked import require
 from .._method import delta_of, relative_delta
 from .._result import Attribution
 from ._question import require_attribution, require_finite
@@ -76,16 +78,14 @@ def completeness(a: Attribution) -> Completeness:
         GradwatchError: If the method promises nothing of the kind.
     """
     require_attribution(a)
-    if a.baseline_score is None:
-        why = _NO_PROMISE.get(a.method, "whose values promise no sum")
-        raise GradwatchError(
-            "`a` must come from a method that promises completeness: "
-            "`integrated_gradients`, `deep_lift` or `layer_conductance`. Received: "
-            f"{a.method}, {why}. For any method there are `infidelity`, "
-            "`sensitivity_max`, `deletion` and `insertion`."
-        )
+    before: Any = a.baseline_score
+    rule = "`a` must come from a method that promises completeness: "
+    rule += "`integrated_gradients`, `deep_lift` or `layer_conductance`."
+    received = f"{a.method}, {_NO_PROMISE.get(a.method, 'whose values promise no sum')}"
+    way_out = "`infidelity`, `sensitivity_max`, `deletion`, `insertion` fit any."
+    require(before is not None, rule, received, way_out)
     require_finite(a)
     values = [place.values for place in a.places]
-    error = delta_of(values, a.score, a.baseline_score)
-    difference, relative = relative_delta(values, a.score, a.baseline_score)
+    error = delta_of(values, a.score, before)
+    difference, relative = relative_delta(values, a.score, before)
     return Completeness(a.method, a.target, difference, error, relative)

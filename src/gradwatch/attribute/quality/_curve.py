@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..._errors import GradwatchError, counted
+from ..._errors import counted
+from .._checked import require
 
 if TYPE_CHECKING:
     from ...show import Figure, ThemeName
@@ -71,10 +72,8 @@ class Curve:
         """
         for other in others:
             kind = getattr(other, "what", type(other).__name__)
-            if kind != self.what:
-                raise GradwatchError(
-                    f"`others` must be curves of {self.what}. Received: {kind}."
-                )
+            rule = f"`others` must be curves of {self.what}."
+            require(kind == self.what, rule, kind)
         from ...show.checks import plot_curves
 
         curves = [(c.method, c.share, c.scores) for c in (self, *others)]

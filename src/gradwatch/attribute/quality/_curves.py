@@ -114,18 +114,13 @@ def insertion(  # noqa: PLR0913 - what is put in, how finely, against what
 
 
 def _curve(
-    kind: str,
-    asked: tuple[Any, Any, Any],
-    baseline: Baseline,
-    draws: tuple[int, int, int],
-    batch_size: int | None,
-    progress: bool | None,
+    kind: str, asked: Any, baseline: Baseline, draws: tuple[int, int, int], *run: Any
 ) -> Curve:
     """Returns the curve: insertion changes what deletion leaves."""
-    steps, others, seed = draws
+    (steps, others, seed), (batch_size, progress) = draws, run
     check(steps=steps, orders=others, seed=seed)
     a, _, x = question_of(*asked)
-    problem = problem_of(a, asked[1], x, batch_size, at_inputs=is_map(a))
+    problem = problem_of(a, asked[1], x, at_inputs=is_map(a), batch_size=batch_size)
     inputs = problem.free.places
     if baseline is None:  # Insertion begins with a blur, if all inputs are images.
         spatial = {len(place.spatial) for place in inputs}

@@ -83,8 +83,8 @@ def infidelity(  # noqa: PLR0913 - what is taken away, and how often
     >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
     >>> x = np.random.default_rng(0).normal(size=(5, 3)).astype("float32")
     >>> a = gw.saliency(model, x, gw.class_score(1), absolute=False)
-    >>> found = gw.attribute.quality.infidelity(a, model)
-    >>> bool((found.values < 1e-9).all())  # the gradient says all of a linear model
+    >>> result = gw.attribute.quality.infidelity(a, model)
+    >>> bool((result.values < 1e-9).all())  # the gradient says all of a linear model
     True
 
     Args:
@@ -120,7 +120,7 @@ def infidelity(  # noqa: PLR0913 - what is taken away, and how often
     require(not too_large, rule, size)
     a, _, x = question_of(a, model, x)
     is_gain = _is_gain(a)
-    problem = problem_of(a, model, x, batch_size)
+    problem = problem_of(a, model, x, batch_size=batch_size)
     own = _own_baseline(a, problem)
     covers = own if baseline is None else _mean(baselines(problem, baseline))
     slopes = _slopes(a, problem, own, is_gain=is_gain)
@@ -163,19 +163,15 @@ def _is_gain(a: Attribution) -> bool:
     """
     # That of smoothgrad is the method whose mean it is.
     method = a.settings.get("method") if a.method == "smoothgrad" else a.method
-    if a.settings.get("absolute"):
-        raise GradwatchError(
-            "`a` must tell what raises the target from what lowers it. Received: "
-            f"{a.method} without signs. Keep them: "
-            "`gradwatch.saliency(…, absolute=False)`."
-        )
-    if method in GRADIENTS or method in CONTRIBUTIONS:
+    signed = not a.settings.get("absolute")
+    if signed and (method in GRADIENTS or method in CONTRIBUTIONS):
         return method in CONTRIBUTIONS
+    what = "whose values only order the places" if signed else "without signs"
     raise GradwatchError(
         "`a` must say what a change of each number does to the target: a gradient "
         "(`saliency(…, absolute=False)`, …) or a gain (`integrated_gradients`, …). "
-        f"Received: {a.method}, whose values only order the places. `deletion` and "
-        "`insertion` need no more than that."
+        f"Received: {a.method}, {what}. `deletion` and `insertion` need no more than "
+        "that."
     )
 
 
@@ -207,12 +203,10 @@ def _slopes(
             # One value for all channels of a position, which are covered together.
             part = np.expand_dims(values, axis) / own.shape[axis]
             values = np.broadcast_to(part, own.shape)
-        if values.shape != own.shape:
-            raise GradwatchError(
-                "`a` must have a value for each number of what it explains. Received: "
-                f"values of shape {place.values.shape} for {place.name!r} of shape "
-                f"{own.shape}. Ask before `sum_channels` and `upsample`."
-            )
+        rule = "`a` must have a value for each number of what it explains, of shape "
+        received = place.name, place.values.shape
+        way_out = "Ask before `sum_channels` and `upsample`."
+        require(values.shape == own.shape, f"{rule}{own.shape}.", received, way_out)
         if is_gain:
             way = own - start
             values = values / np.where(way == 0, 1.0, way)

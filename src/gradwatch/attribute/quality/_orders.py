@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ..._errors import GradwatchError, quoted
+from .._checked import require
 from .._place import Place, resized
 from .._problem import Problem
 from .._result import Attribution
@@ -76,12 +76,10 @@ def _importance(place: Place, shape: tuple[int, ...]) -> np.ndarray:
     values = place.values.astype("float64")
     if place.channels is not None:
         values = values.sum(axis=place.channels)
-    if values.ndim != len(shape) + 1:
-        raise GradwatchError(
-            "`a` must have a value for each position of what it explains. Received: "
-            f"values of shape {place.values.shape} for {quoted([place.name])}, whose "
-            f"positions are {shape}. Pass it as the method gave it."
-        )
+    rule = "`a` must have a value for each position of what it explains, of shape "
+    received = place.name, place.values.shape
+    way_out = "Pass it as the method gave it."
+    require(values.ndim == len(shape) + 1, f"{rule}{shape}.", received, way_out)
     values = resized(values, dict(enumerate(shape, start=1)))
     return values.reshape(len(values), -1)
 

@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..._errors import GradwatchError
 from .._checked import require
 from .._noise import ranges
 from .._place import Place
@@ -83,14 +82,10 @@ def _square(place: Place, size: float, random: np.random.Generator) -> np.ndarra
 
 def _checked(drawn: Any, values: np.ndarray) -> np.ndarray:
     array = np.asarray(drawn)
-    if array.shape != values.shape or array.dtype.kind not in "fiu":
-        raise GradwatchError(
-            "`perturbation` must give what is taken away from each number, in shape "
-            f"{values.shape}. Received: an array of shape {array.shape} and dtype "
-            f"{array.dtype}. The model sees the input minus it."
-        )
-    if not np.isfinite(array).all():
-        raise GradwatchError(
-            "`perturbation` must give finite numbers. Received: NaN or ∞."
-        )
+    fits = array.shape == values.shape and array.dtype.kind in "fiu"
+    fits = fits and bool(np.isfinite(array).all())
+    rule = "`perturbation` must give what is taken away from each number, in finite "
+    received = {"shape": array.shape, "dtype": array.dtype.name, "values": array}
+    way_out = "The model sees the input minus it."
+    require(fits, f"{rule}numbers of shape {values.shape}.", received, way_out)
     return array.astype(values.dtype)

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy as np
 
-from ..._errors import GradwatchError, quoted
 from ..._keras import input_structure
 from ...select import require_model
+from .._checked import require
 from .._problem import Point, Problem
 from .._progress import progress_bar
 from .._result import Attribution
 
-Recipe = Callable[[Any, Any], Attribution]
-"""Explains a batch by a model in the way an attribution was made: `again(model, x)`."""
 
-
-def question_of(a: Any, model: Any, x: Any = None) -> tuple[Attribution, Recipe, Any]:
+def question_of(a: Any, model: Any, x: Any = None) -> tuple[Attribution, Any, Any]:
     """Returns what is asked about, once it is sure that it can be asked.
 
     Args:
@@ -36,16 +32,12 @@ def question_of(a: Any, model: Any, x: Any = None) -> tuple[Attribution, Recipe,
     """
     require_attribution(a)
     require_model(model)
-    again = a.again
-    if again is None:
-        raise GradwatchError(
-            "`a` must know how it was made. Received: one that was loaded from a file, "
-            f"or a part of one. Explain the batch once more with `{a.method}`, and ask "
-            "about what that gives."
-        )
+    again: Any = a.again
+    rule = "`a` must know how it was made: it is neither loaded from a file nor a part."
+    way_out = f"Explain the batch once more with `{a.method}`, and ask about that."
+    require(again is not None, rule, a, way_out)
     if x is None:
         x = _inputs(a, model)
-        _require_fit(model, x)
     else:
         a = again(model, x)
         if any(isinstance(leaf, int | float) for leaf in keras.tree.flatten(x)):
@@ -60,13 +52,7 @@ def arguments_of(a: Attribution) -> dict[str, Any]:
 
 
 def problem_of(
-    a: Attribution,
-    model: Any,
-    x: Any,
-    batch_size: int | None = None,
-    *,
-    at_inputs: bool = False,
-    free: str = "layer",
+    a: Attribution, model: Any, x: Any, *, at_inputs: bool = False, **options: Any
 ) -> Problem:
     """Returns the model with its target, for scores at other values.
 
@@ -74,10 +60,9 @@ def problem_of(
         a: The attribution.
         model: The model it explains.
         x: The batch.
-        batch_size: Maximum number of rows of a pass.
         at_inputs: True for values of the inputs, wherever the attribution is.
-        free: As in `Problem`; `"floats"` for a check that explains anew, which may be
-            by another model.
+        options: As of `Problem`; `free="floats"` is for a check that explains anew,
+            which may be by another model.
 
     Raises:
         GradwatchError: If the model is another than the explained one.
@@ -87,46 +72,38 @@ def problem_of(
     inputs = {source.name for source in a.sources}
     at_inputs = at_inputs or all(place.name in inputs for place in a.places)
     layer = None if at_inputs else arguments["layer"]
-    target = arguments["target"]
-    problem = Problem(model, x, target, layer, free=free, batch_size=batch_size)
-    if free == "floats":
+    problem = Problem(model, x, arguments["target"], layer, **options)
+    if options.get("free") == "floats":
         return problem
     now = problem.own_scores().astype("float64")
     apart = np.abs(now - a.score)
     # Half precision, and passes of another size, round in other ways.
-    if (apart > 0.02 * np.max(np.abs(a.score)) + 1e-6).any():
-        worst = int(np.argmax(apart))
-        raise GradwatchError(
-            "`model` must be the one that `a` explains, its weights as they were. "
-            f"Received: one that gives {now[worst]:.4g} to example {worst}, not "
-            f"{a.score[worst]:.4g}. Explain it first: `a = a.again(model, x)`."
-        )
+    close = not (apart > 0.02 * np.max(np.abs(a.score)) + 1e-6).any()
+    worst = int(np.argmax(apart))
+    rule = "`model` must be the one that `a` explains, its weights as they were."
+    received = f"{now[worst]:.4g} for example {worst}, not {a.score[worst]:.4g}"
+    require(close, rule, received, "Explain it first: `a = a.again(model, x)`.")
     return problem
 
 
 def require_attribution(a: Any) -> None:
     """Raises if something is no attribution."""
-    if not isinstance(a, Attribution):
-        raise GradwatchError(
-            f"`a` must be an `Attribution`. Received: {type(a).__name__}. Pass what "
-            "`gradwatch.integrated_gradients(model, x, target)` or another method "
-            "gives, not its `.values`."
-        )
+    way_out = "Pass what `gradwatch.integrated_gradients(model, x, target)` or another "
+    way_out += "method gives, not its `.values`."
+    rule = "`a` must be an `Attribution`."
+    require(isinstance(a, Attribution), rule, type(a).__name__, way_out)
 
 
 def require_finite(a: Attribution) -> None:
     """Raises if a value or a score is NaN or infinite, or there is none."""
-    if not len(a):
-        raise GradwatchError("`a` must hold at least one example. Received: none.")
+    require(len(a) > 0, "`a` must hold at least one example.", a)
     arrays = {p.name: p.values for p in a.places} | {"score": a.score}
     for name, array in arrays.items():
         bad = ~np.isfinite(array.reshape(len(array), -1)).all(axis=1)
-        if bad.any():
-            raise GradwatchError(
-                "`a` must hold finite numbers, or nothing can be compared. Received: "
-                f"NaN or ∞ in {name!r} of example {int(np.argmax(bad))}. "
-                "`gradwatch.autopsy(model, x)` finds where they begin."
-            )
+        rule = "`a` must hold finite numbers, or nothing can be compared."
+        received = {"name": name, "example": int(np.argmax(bad))}
+        way_out = "`gradwatch.autopsy(model, x)` finds where NaN or ∞ begin."
+        require(not bad.any(), rule, received, way_out)
 
 
 def flat_values(a: Attribution) -> np.ndarray:
@@ -146,24 +123,6 @@ def _inputs(a: Attribution, model: Any) -> Any:
     return {name: source.values for name, source in arrays.items()}
 
 
-def _require_fit(model: Any, batch: Any) -> None:
-    expected = getattr(model, "inputs", None)
-    if not isinstance(expected, list):
-        return
-    shapes = [tuple(np.shape(array))[1:] for array in keras.tree.flatten(batch)]
-    wanted = [tuple(spec.shape)[1:] for spec in expected]
-    fits = len(shapes) == len(wanted) and all(
-        len(s) == len(w) and all(n in (None, m) for m, n in zip(s, w, strict=True))
-        for s, w in zip(shapes, wanted, strict=False)
-    )
-    if not fits:
-        raise GradwatchError(
-            "`model` must be the one that `a` explains. Received: one whose inputs "
-            f"have shapes {quoted(map(str, wanted))}; those of `a` are "
-            f"{quoted(map(str, shapes))}."
-        )
-
-
 def finite_scores(
     problem: Problem, count: int, point: Point, check: str, progress: bool | None
 ) -> np.ndarray:
@@ -181,10 +140,9 @@ def finite_scores(
     """
     with progress_bar(check, count, progress) as tick:
         scores = problem.scores_at(count, point, tick)
-    if not np.isfinite(scores).all():
-        raise GradwatchError(
-            "`model` must give finite numbers where the check asks it. Received: NaN "
-            "or ∞ away from `x`. A smaller perturbation or another baseline may stay "
-            "where the model is defined."
-        )
+    rule = "`model` must give finite numbers where the check asks it."
+    way_out = "A smaller perturbation or another baseline may stay where the model is "
+    way_out += "defined."
+    fits = bool(np.isfinite(scores).all())
+    require(fits, rule, "NaN or ∞ away from `x`", way_out)
     return scores

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import GradwatchError, quoted, renamed
+from ..._errors import renamed
 from ...select import Tree, WeightNode, resolve, walk
 from ...select import weights as weights_of
 from .._checked import is_count, require, require_one_of
@@ -52,8 +52,8 @@ def randomisation(
     >>> model = keras.Sequential([keras.Input((6,)), *layers])
     >>> x = np.random.default_rng(0).normal(size=(5, 6)).astype("float32")
     >>> a = gw.input_x_gradient(model, x, gw.class_score(1))
-    >>> found = gw.attribute.quality.randomisation(a, model)
-    >>> found.layers, found.signed.shape
+    >>> result = gw.attribute.quality.randomisation(a, model)
+    >>> result.layers, result.signed.shape
     (['scores', 'hidden'], (2, 5))
 
     Args:
@@ -100,11 +100,9 @@ def randomisation(
                 continue
             changed[name] = _compared(first, now)
             score = now.score if order == "cascading" else score
-    if not changed:
-        raise GradwatchError(
-            "`layers` must be some that the target depends on. Received: "
-            f"{quoted(idle)}, which may be anything without a change of {a.target}."
-        )
+    rule = "`layers` must be some that the target depends on."
+    way_out = f"They may be anything without a change of {a.target}."
+    require(bool(changed), rule, idle, way_out)
     absolute, signed, pictures = map(np.array, zip(*changed.values(), strict=True))
     return Randomisation(
         *(a.method, a.target, order, [*changed], absolute, signed),
@@ -120,11 +118,6 @@ def _chosen(tree: Tree, layers: Any) -> dict[str, list[WeightNode]]:
     Raises:
         GradwatchError: If there are none.
     """
-    if not tree.learnable:
-        raise GradwatchError(
-            "`model` must have weights that can be drawn anew. Received: "
-            f"{tree.model.name!r}, which has none."
-        )
     matches = tree.learnable
     if layers is not None:
         with renamed(wrt="layers", weights="layers"):
@@ -144,10 +137,9 @@ def _compared(one: Attribution, two: Attribution) -> tuple[Any, Any, Any]:
         signed.append(spearman(a, b) if finite else np.nan)
         absolute.append(spearman(np.abs(a), np.abs(b)) if finite else np.nan)
     maps = [_pictures(each) for each in (one, two)]
-    if any(m is None for m in maps):
+    if maps[0] is None:
         return absolute, signed, None
-    pairs = zip(*maps, strict=True)
-    return absolute, signed, [ssim(a, b) for a, b in pairs]
+    return absolute, signed, [ssim(a, b) for a, b in zip(*maps, strict=True)]
 
 
 def _pictures(a: Attribution) -> Any:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..._errors import GradwatchError, counted, quoted
+from ..._errors import counted
+from .._checked import require
 
 if TYPE_CHECKING:
     from ...show import Figure, ThemeName
 
-MEASURES = ("absolute", "signed", "ssim")
 ALIKE = 0.5
 """A rank correlation above it, with half of the layers random, is a failure."""
 
@@ -105,18 +105,15 @@ class Randomisation:
         Raises:
             GradwatchError: If the others are of other layers.
         """
+        rule = f"`others` must be {self.order}, over the same layers."
         for other in others:
-            if (other.order, other.layers) != (self.order, self.layers):
-                raise GradwatchError(
-                    f"`others` must be {self.order}, over the same layers. Received: "
-                    f"{other.order}, over {quoted(other.layers)}."
-                )
+            own = other.order, other.layers
+            require(own == (self.order, self.layers), rule, own)
         from ...show.checks import plot_randomisation
 
-        lines = [
-            (one.method, {measure: getattr(one, measure) for measure in MEASURES})
-            for one in (self, *others)
-        ]
+        every = (self, *others)
+        names = "absolute", "signed", "ssim"
+        lines = [(one.method, {n: getattr(one, n) for n in names}) for one in every]
         return plot_randomisation(
             lines, self.layers, order=self.order, target=self.target, theme=theme
         )

@@ -65,13 +65,12 @@ def randomise(tree: Tree, nodes: Sequence[WeightNode], seed: int) -> None:
 
 def _initialised(layer: Any, variable: Any, seed: int) -> Any:
     """Returns what the layer's own initialiser gives, or None if it has none."""
-    name = str(variable.name)
-    for known in (name, name.removesuffix("_kernel")):
-        initializer = getattr(layer, f"{known}_initializer", None)
-        if isinstance(initializer, keras.initializers.Initializer):
-            break
-    else:
+    names = variable.name, variable.name.removesuffix("_kernel")
+    own = [getattr(layer, f"{name}_initializer", None) for name in names]
+    known = [i for i in own if isinstance(i, keras.initializers.Initializer)]
+    if not known:
         return None
+    initializer = known[0]
     config = initializer.get_config()
     if "seed" in config:
         # Of its own: the layer's would give the weights it began with, and draw from a

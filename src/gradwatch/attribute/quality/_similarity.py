@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-WINDOW = 7
-"""The side of the squares that pictures are compared in."""
-
 
 def ranks_with_ties(values: np.ndarray) -> np.ndarray:
     """Returns the rank of each value, from 1; equal ones share the mean of theirs.
@@ -46,7 +43,7 @@ def ssim(one: np.ndarray, two: np.ndarray) -> float:
     >>> round(ssim(picture, picture), 6), ssim(picture, 1 - picture) < 0
     (1.0, True)
     """
-    side = min(WINDOW, *one.shape)
+    side = min(7, *one.shape)
     mean_a, mean_b = _means(one, side), _means(two, side)
     var_a = _means(one * one, side) - mean_a**2
     var_b = _means(two * two, side) - mean_b**2

@@ -118,7 +118,7 @@ class Operations:
 
     @classmethod
     def or_none(cls) -> Operations | None:
-        """Returns a new one; None where they cannot be used, or tensors are not here."""
+        """Returns new ones; None where they cannot be used, as on a GPU."""
         elsewhere = tf.config.list_logical_devices("GPU")
         usable = library() is not None and not elsewhere and registered()
         return cls() if usable else None
@@ -258,22 +258,26 @@ class Sheet:
         parts: Tensors of known shapes, by name. `counts` is copied only if asked for.
 
     Attributes:
-        layout: The element type and the shape of each part.
+        layout: The element type and the shape of each part, in the order of a row.
     """
 
     COUNTS = "counts"
 
     def __init__(self, slots: int, parts: Parts) -> None:
         self.layout = layout_of(parts)
-        self._slices: list[tuple[str, slice, Any, tuple[int, ...]]] = []
+        self._parts: list[tuple[str, int, np.dtype[Any], tuple[int, ...]]] = []
         end = 8  # after the number of times that the row was written
-        for name, (dtype, shape) in self.layout.items():
-            length = math.prod(shape) * np.dtype(dtype).itemsize
-            self._slices.append((name, slice(end, end + length), dtype, shape))
-            end += -(-length // 8) * 8
+        without_counts = 0
+        for name, (element, shape) in self.layout.items():
+            dtype = np.dtype(element)
+            self._parts.append((name, end, dtype, shape))
+            end += -(-math.prod(shape) * dtype.itemsize // 8) * 8
+            without_counts = end if name != self.COUNTS else without_counts
         self.box = Box(slots, end)
         self._written = self.box.rows[:, :8].view(np.int64)[:, 0]
         self._seen = [0] * slots
+        rows = [memoryview(row) for row in self.box.rows]
+        self._rows = [row[:without_counts] for row in rows], rows
 
     def new(self, slot: int, *, histograms: bool) -> dict[str, NDArray[Any]] | None:
         """Returns what was written to a slot since the last call; None if nothing."""
@@ -281,13 +285,11 @@ class Sheet:
         if written == self._seen[slot]:
             return None
         self._seen[slot] = written
-        slices = self._slices
-        if not histograms and slices[-1][0] == self.COUNTS:
-            slices = slices[:-1]
-        row = self.box.rows[slot, : slices[-1][1].stop].copy()
+        row = bytes(self._rows[histograms][slot])
         return {
-            name: row[part].view(dtype).reshape(shape)
-            for name, part, dtype, shape in slices
+            name: np.ndarray(shape, dtype, row, start)
+            for name, start, dtype, shape in self._parts
+            if start < len(row)
         }
 
 

@@ -393,7 +393,8 @@ class BoxStream(_Branching):
         return self._traced
 
     def emit(self, key: str, due: Any, measure: Callable[[], Parts]) -> None:
-        """Sends what is measured, if the step is due; else the operation does nothing."""
+        """Sends what is measured; in a step that is not due, that does nothing."""
+        del due
         parts = measure()
         if key not in self._sheets or self._sheets[key].layout != layout_of(parts):
             self._sheets[key] = Sheet(self.slots, parts)

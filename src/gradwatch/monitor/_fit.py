@@ -79,7 +79,7 @@ class FitHooks:
         heard = hears_batches(callbacks)
         calls = dict.fromkeys(_AT_EPOCH, self._call_at_epoch)
         if heard:
-            self._headline.join(callbacks.callbacks)
+            self._headline.join(callbacks)
         shadows = Shadows(everywhere=True)
         attached = self._shadows = weakref.ref(shadows)
 
@@ -154,18 +154,21 @@ class Headline(keras.callbacks.Callback):
     def __init__(self, recorder: StepRecorder) -> None:
         super().__init__()
         self._recorder = recorder
-        self._list: list[Any] = []
+        self._owner: Any = None
 
-    def join(self, callbacks: list[Any]) -> None:
-        """Becomes the first of some callbacks."""
-        callbacks.insert(0, self)
-        self._list = callbacks
+    def join(self, owner: Any) -> None:
+        """Becomes the first callback of a list.
+
+        Keras may be going through the callbacks: their list is replaced, not changed.
+        """
+        self._owner = weakref.ref(owner)
+        owner.callbacks = [self, *owner.callbacks]
 
     def leave(self) -> None:
-        """Goes away; Keras may be calling the callbacks of the list meanwhile."""
-        callbacks, self._list = self._list, []
-        if self in callbacks:
-            callbacks.remove(self)
+        """Goes away."""
+        owner, self._owner = self._owner and self._owner(), None
+        if owner is not None:
+            owner.callbacks = [one for one in owner.callbacks if one is not self]
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Adds the numbers, which never replace those of the user."""

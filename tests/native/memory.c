@@ -16,6 +16,7 @@ struct ffi_error *GwMeasure(struct ffi_call *);
 struct ffi_error *GwSample(struct ffi_call *);
 struct ffi_error *GwMoves(struct ffi_call *);
 struct ffi_error *GwNorms(struct ffi_call *);
+int64_t try_operations(const void *, int64_t, int32_t, int64_t); /* operations.c */
 
 static const int64_t SIZES[] = {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 255, 256, 257,
     1023, 1024, 1025, 2047, 2048, 2049, 4095, 4096, 4097, 6145, 65535, 65536, 65537, 66000, 131075};
@@ -98,6 +99,7 @@ static void try_one(int64_t size, int32_t type, int64_t offset)
     gw_norms(1, &size, &type, tensors, row);
     calls += 3;
     try_handlers(tensor, size, type, sample, needed);
+    if (offset == 0) calls += try_operations(tensor, size, type, needed);
     free(memory), free(row), free(sample);
 }
 

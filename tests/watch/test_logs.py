@@ -2,6 +2,7 @@
 
 import csv
 import math
+from collections import Counter
 
 import keras
 import numpy as np
@@ -36,6 +37,55 @@ def test_other_callbacks_see_the_headline(tmp_path, model, first):
         lines = [*csv.DictReader(file)]
     found = [float(line["grad_norm"]) for line in lines]
     np.testing.assert_allclose(found, history["grad_norm"], 1e-6)
+
+
+class Counts(keras.callbacks.Callback):
+    """Counts the calls of its methods, and hears each batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = Counter()
+
+    def on_train_begin(self, logs=None):
+        self.calls["begin"] += 1
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.calls["batch"] += 1
+        assert "grad_norm" in logs
+
+    def on_train_end(self, logs=None):
+        self.calls["end"] += 1
+
+
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_every_callback_is_called_once(tmp_path, model, position):
+    """Wherever the monitor stands, which adds a callback of its own, and takes it out.
+
+    Keras goes through the list while that happens.
+    """
+    others = [Counts(), Counts()]
+    monitor = GradientMonitor(tmp_path, every=2, histograms=False)
+    callbacks = [*others[:position], monitor, *others[position:]]
+    owner = keras.callbacks.CallbackList(
+        callbacks, add_history=True, model=model, epochs=1
+    )
+    before = list(owner.callbacks)
+    model.fit(X, Y, batch_size=2, verbose=0, callbacks=owner)
+    for other in others:
+        assert other.calls == {"begin": 1, "batch": len(X) // 2, "end": 1}
+    assert owner.callbacks == before
+
+
+def test_a_second_fit_with_a_callback_that_hears_batches_traces_nothing(
+    tmp_path, model
+):
+    """The same train function serves: nothing is compiled again."""
+    monitor = GradientMonitor(tmp_path, every=2, histograms=False)
+    functions = []
+    for _ in range(2):
+        fit(model, monitor, Counts())
+        functions.append(monitor._kept._function)
+    assert functions[0] is functions[1]
 
 
 class Evaluates(keras.callbacks.Callback):

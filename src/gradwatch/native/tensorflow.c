@@ -95,17 +95,20 @@ GW_EXPORT int64_t gw_box_open(void *memory, int64_t stride, int64_t slots)
 /* Forgets a box: its memory is not touched after this call. */
 GW_EXPORT void gw_box_close(int64_t number)
 {
+    if (number < 0) return;
     acquire();
     if (boxes[number % BOXES].number == number) boxes[number % BOXES].memory = NULL;
     release();
 }
 
-/* Row of a slot; NULL if there is none. The lock must be held while it is used. */
-static unsigned char *box_row(int64_t number, int64_t slot)
+/* Row of a slot, and its size; NULL if there is none. The lock must be held. */
+static unsigned char *box_row(int64_t number, int64_t slot, int64_t *bytes)
 {
+    if (number < 0 || slot < 0) return NULL;
     const struct box *box = &boxes[number % BOXES];
-    int usable = box->memory != NULL && box->number == number && slot >= 0 && slot < box->slots;
-    return usable ? box->memory + slot * box->stride : NULL;
+    if (box->memory == NULL || box->number != number || slot >= box->slots) return NULL;
+    *bytes = box->stride;
+    return box->memory + slot * box->stride;
 }
 
 /* ---- inputs and outputs ------------------------------------------------------------ */
@@ -177,9 +180,10 @@ static void compute_detail(void *kernel, void *context)
 {
     void *status = tf.new_status();
     int32_t detail = 0, slot = integer_at(context, 0, status);
+    int64_t bytes = 0;
     acquire();
-    const unsigned char *row = box_row(attributes_of(kernel)->number, slot);
-    if (row != NULL) memcpy(&detail, row, sizeof detail);
+    const unsigned char *row = box_row(attributes_of(kernel)->number, slot, &bytes);
+    if (row != NULL && bytes >= (int64_t)sizeof detail) memcpy(&detail, row, sizeof detail);
     release();
     void *output = tf.allocate_output(context, 0, TF_INT32, NULL, 0, sizeof detail, status);
     if (output != NULL) {
@@ -324,11 +328,10 @@ static void compute_send(void *kernel, void *context)
 {
     void *status = tf.new_status();
     if (integer_at(context, 0, status) > 0) {
-        int64_t number = attributes_of(kernel)->number, at = sizeof(int64_t), written;
+        int64_t at = sizeof(int64_t), stride = 0, written;
         int32_t slot = integer_at(context, 1, status);
         acquire();
-        unsigned char *row = box_row(number, slot);
-        int64_t stride = boxes[number % BOXES].stride;
+        unsigned char *row = box_row(attributes_of(kernel)->number, slot, &stride);
         for (int i = 2; row != NULL && i < tf.count_inputs(context); i++) {
             void *part = NULL;
             tf.get_input(context, i, &part, status);

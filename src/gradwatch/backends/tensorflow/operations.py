@@ -25,6 +25,7 @@ from tensorflow.python.framework.auto_control_deps_utils import (
 )
 from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 
+from ..._errors import GradwatchError
 from ...native import TYPES, TensorLayout, library
 from .._protocol import Parts, Tensor
 
@@ -241,6 +242,11 @@ class Box:
         functions: Any = getattr(library(), "functions", None)
         self.rows: NDArray[np.uint8] = np.zeros((slots, width), np.uint8)
         self.number: int = functions.gw_box_open(self.rows.ctypes.data, width, slots)
+        if self.number < 0:
+            raise GradwatchError(
+                "A process may watch some hundred trainings at once. Received: one "
+                "more. Let those end that are over, or set GRADWATCH_NATIVE=0."
+            )
         # A graph may outlive the box: its operations then do nothing.
         weakref.finalize(self, _close, functions, self.number, self.rows)
 

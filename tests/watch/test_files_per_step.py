@@ -17,7 +17,7 @@ ROOT = Path(gradwatch.__file__).parent
 STEPS = 4
 """Number of steps in an epoch. The last of the second is looked at: those before it
 compile, with and without histograms, and fill caches."""
-MOST = {"tensorflow": 28, "jax": 29, "torch": 36}
+MOST = {"tensorflow": 25, "jax": 25, "torch": 31}
 """Maximum number of files. On torch nothing is compiled: the taps run at each step."""
 MOST_OF_MONITOR = {"tensorflow": 8, "jax": 8, "torch": 10}
 

@@ -34,6 +34,7 @@ from ..select import (
     selectors,
     walk,
 )
+from ._failsafe import Caught
 from ._optimizer import SCALARS, OptimizerTap, sweep_of
 
 _ARGUMENTS = {Weights: "layers", Activations: "activations", Inputs: "activations"}
@@ -227,12 +228,10 @@ class Watching:
     def layers(self) -> Iterator[Callable[[], None]]:
         """Taps the layers; what is yielded sends what was seen."""
         probe = current().watching.probe()
-        try:
+        session = None
+        with Caught(self._failed):
             due = self.stream.due(SCALARS)
             session = None if due is False else self._new_session(probe)
-        except Exception as error:  # noqa: BLE001 - ours must not end a training
-            self._failed(error)
-            session = None
         if session is None:
             yield lambda: None
             return
@@ -250,7 +249,7 @@ class Watching:
 
     def _send(self, session: Session, probe: Probe, due: Any) -> None:
         """Sends the activations that a session has tapped, and their gradients."""
-        try:
+        with Caught(self._failed):
             values, gradients, hidden = probe.take()
             reached = [leaf for leaf in values if leaf in gradients]
             calls = session.facts.calls
@@ -277,8 +276,6 @@ class Watching:
                 return parts
 
             self.stream.emit(ACTIVATIONS, due, numbers)
-        except Exception as error:  # noqa: BLE001 - ours must not end a training
-            self._failed(error)
 
 
 def optimizers_of(model: Any) -> list[Any]:

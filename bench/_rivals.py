@@ -30,16 +30,14 @@ def tensorboard(model, x, y, folder):
     return [keras.callbacks.TensorBoard(f"{folder}/keras", histogram_freq=1)]
 
 
-def one_read(model, x, y, folder):
-    """The floor: every gradient is read once, inside the step."""
-    import tensorflow as tf
+def bare_sweep(model, x, y, folder):
+    """The limit: the native sweep reads every gradient, and that is all."""
+    from gradwatch.backends.tensorflow.operations import Operations
 
-    total = tf.Variable(0.0, trainable=False)
-    apply = model.optimizer.apply
+    operations, apply = Operations.or_none(), model.optimizer.apply
 
     def reading(grads, variables=None):
-        grads = list(grads)
-        total.assign(tf.add_n([tf.reduce_sum(g) for g in grads]))
+        _, grads = operations.measure(list(grads), 1)
         return apply(grads, variables)
 
     class Floor(keras.callbacks.Callback):
@@ -60,8 +58,34 @@ def one_read(model, x, y, folder):
     return [Floor()]
 
 
+def hooks(model, x, y, folder):
+    """What trackers do on torch: a hook per weight, a histogram of 64 bins each."""
+    import torch
+
+    def note(gradient):
+        flat = gradient.detach().reshape(-1)
+        low, high = flat.min().item(), flat.max().item()
+        torch.histc(flat, 64, low, high).tolist()
+
+    class Hooks(keras.callbacks.Callback):
+        def on_train_begin(self, logs=None):
+            tensors = [weight.value for weight in model.trainable_variables]
+            self.hooks = [tensor.register_hook(note) for tensor in tensors]
+
+        def on_train_end(self, logs=None):
+            for hook in self.hooks:
+                hook.remove()
+
+    return [Hooks()]
+
+
 RIVALS = {
-    "floor: one read of the gradients": one_read,
-    "recipe: second pass, every step": second_pass,
-    "keras.callbacks.TensorBoard": tensorboard,
+    "tensorflow": {
+        "limit: the bare native sweep": bare_sweep,
+        "recipe: second pass, every step": second_pass,
+        "keras.callbacks.TensorBoard": tensorboard,
+    },
+    "torch": {"a hook per weight, histograms": hooks},
+    "jax": {},
 }
+"""By backend. The limit is of a step without XLA."""

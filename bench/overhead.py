@@ -139,7 +139,8 @@ def contest(build, jit, args):
     if args.rivals:
         makers |= {
             name: lambda model, x, y, rival=rival: rival(model, x, y, folder)
-            for name, rival in RIVALS.items()
+            for name, rival in RIVALS[keras.backend.backend()].items()
+            if not (jit and name.startswith("limit"))
         }
     contestants = {
         name: Contestant(build, jit, args.steps, make)

@@ -50,8 +50,8 @@ class GradientMonitor(keras.callbacks.Callback):
     >>> run.steps.tolist(), run.names
     ([0, 2], ('a/kernel', 'a/bias'))
 
-    What it costs: on a step that is recorded, about four sweeps over the gradients and
-    three over the weights; `run.overhead` says how much that was.
+    What it costs: on a step that is recorded, one sweep over the gradients, and samples
+    of the weights before and after; `run.overhead` says how much that was.
 
     Args:
         directory: The directory of the run. An existing run is continued; where steps

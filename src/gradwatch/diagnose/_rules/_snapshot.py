@@ -6,6 +6,7 @@ the first steps, the loss, and which weights ever had a gradient.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -45,6 +46,8 @@ def median(numbers: Numbers) -> float:
 class History:
     """The steps so far, as far as a rule asks for them.
 
+    Whatever changes is replaced, not changed in place: a copy keeps what it has.
+
     Args:
         facts: The note "model" of the run; with less of it, fewer symptoms are seen.
 
@@ -75,7 +78,10 @@ class History:
         self._early: tuple[tuple[float, Numbers], ...] = ()  # norms of all, and of each
 
     def append(self, record: Record) -> Snapshot:
-        """Appends a record, and returns its step as the rules read it."""
+        """Appends a record, and returns its step as the rules read it.
+
+        The step has a history of its own: it may be read when others have followed.
+        """
         if not self.count or self.parameters.layout != record.layout:
             # Other rows come: what is remembered of each row is of another weight.
             self.parameters = ParameterIndex(record.layout, self._facts)
@@ -100,7 +106,7 @@ class History:
                 self.early_norm = max(totals) or math.nan
                 if len(set(map(len, rows))) == 1:
                     self.early_norms = np.max(rows, axis=0)
-        return Snapshot(self)
+        return Snapshot(copy.copy(self))
 
     def newest(
         self, name: str, count: int = WINDOW, *, updates: bool = False

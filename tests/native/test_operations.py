@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from gradwatch._errors import GradwatchError
-from gradwatch.native import library
+from gradwatch.native import _library, library
 
 from . import twin
 
@@ -24,6 +24,7 @@ if os.environ.get("GRADWATCH_NATIVE") == "0":
 
 import tensorflow as tf
 
+from gradwatch.backends.tensorflow import operations as module
 from gradwatch.backends.tensorflow.operations import (
     Box,
     Operations,
@@ -234,10 +235,26 @@ def test_too_many_boxes_are_refused():
     assert Box(1, 8).number >= 0
 
 
-def test_another_number_of_functions_is_refused():
+@pytest.fixture
+def copy(tmp_path):
+    """The library of a second installation in this process."""
+    own = library()
+    directory = tmp_path / "lib"
+    shutil.copytree(_library.DIRECTORY, directory)
+    return _library._open(directory, _library._builds(directory), own.name)
+
+
+def test_another_number_of_functions_is_refused(copy):
     """A library of another version would call the wrong ones."""
     table = (ctypes.c_void_p * 3)()
-    assert library().functions.gw_tensorflow_register(table, 3) == -1
+    assert copy.functions.gw_tensorflow_register(table, 3) == -1
+
+
+def test_two_copies_in_one_process_do_not_meet(operations, copy, monkeypatch):
+    """TensorFlow would end the process; the second copy goes the lean way."""
+    assert module.registered.__wrapped__()  # again, by the same library
+    monkeypatch.setattr(module, "library", lambda: copy)
+    assert not module.registered.__wrapped__()
 
 
 SAME = """

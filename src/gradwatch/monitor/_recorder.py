@@ -43,6 +43,7 @@ class Training:
         worker: The thread.
         rows: The rows of embeddings, as the training began; None if it could not tell.
         records: Number of records that were written.
+        unread: What the newest headline is computed of; None when it has been.
     """
 
     watching: Watching
@@ -50,6 +51,7 @@ class Training:
     worker: Worker
     rows: EmbeddingRows | None
     records: int = 0
+    unread: tuple[Labels, Any] | None = None
 
 
 class StepRecorder:
@@ -90,7 +92,6 @@ class StepRecorder:
         self.results: deque[Result] = deque()
         self.handler = FindingHandler(on_finding)
         self._newest = {"grad_norm": math.nan, "update_ratio": math.nan}
-        self._unread: tuple[Labels, Any] | None = None  # of the newest record
         self.failure: str | None = None
         self.held: Finding | None = None
         with_histograms: Schedule = lambda *_: bool(histograms)  # noqa: E731
@@ -115,8 +116,9 @@ class StepRecorder:
 
         Computed when they are asked for: on JAX the step may not be over before.
         """
-        unread, self._unread = self._unread, None
-        if unread is not None:
+        training = self._training
+        if training is not None and training.unread is not None:
+            unread, training.unread = training.unread, None
             with self.guard:
                 self._newest |= headline(*unread)
         return self._newest
@@ -232,7 +234,7 @@ class StepRecorder:
             return
         labels = training.watching.labels
         if self.is_heard:
-            self._unread = labels, sent
+            training.unread = labels, sent
         item = Sent(step, sent, labels, histograms, *loss)
         training.worker.put(step, training.keeper.record, item)
         if self._sinks:

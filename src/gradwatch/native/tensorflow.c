@@ -419,12 +419,17 @@ static int register_one(const struct operation *operation)
 
 /* Registers the operations, once per process; returns 0 if all are there.
  *
- * `functions` holds the addresses in the order of `struct tensorflow`. */
+ * `functions` holds the addresses in the order of `struct tensorflow`. TensorFlow ends
+ * the process if a name is registered twice, so the caller asks before: without
+ * functions, this returns 0 if it has been called with them, and -1 if not. */
 GW_EXPORT int32_t gw_tensorflow_register(const void *functions, int64_t count)
 {
+    static int is_done;
+    if (is_done) return 0;
     if (count * sizeof(void *) != sizeof tf) return -1;
     memcpy(&tf, functions, sizeof tf);
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
         if (register_one(&operations[i])) return (int32_t)i + 1;
+    is_done = 1;
     return 0;
 }

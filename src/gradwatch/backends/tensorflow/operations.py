@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 from tensorflow.python.eager import context, execute
-from tensorflow.python.framework import op_def_library
+from tensorflow.python.framework import op_def_library, op_def_registry
 from tensorflow.python.framework.auto_control_deps_utils import (
     register_read_only_resource_op,
 )
@@ -51,9 +51,17 @@ _FUNCTIONS = (
 
 @functools.cache
 def registered() -> bool:
-    """Makes the operations known, once; False if this TensorFlow cannot."""
+    """Makes the operations known, once; False if this TensorFlow cannot.
+
+    Nor if another copy of gradwatch in this process has: a name belongs to one.
+    """
     native = library()
     if native is None:
+        return False
+    register = native.functions.gw_tensorflow_register
+    if register(None, 0) == 0:
+        return True
+    if op_def_registry.get("GradwatchDetail") is not None:
         return False
     try:
         [path, *_] = Path(tf.__file__).parent.glob("libtensorflow_framework*")
@@ -63,7 +71,7 @@ def registered() -> bool:
         return False
     addresses = [ctypes.cast(function, ctypes.c_void_p).value for function in functions]
     table = (ctypes.c_void_p * len(addresses))(*addresses)
-    return not native.functions.gw_tensorflow_register(table, len(addresses))
+    return not register(table, len(addresses))
 
 
 def run(name: str, *inputs: Any, **attributes: Any) -> list[Tensor]:

@@ -2,6 +2,7 @@
 
 import csv
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -173,10 +174,14 @@ def test_a_file_that_cannot_be_made_is_named_as_it_was_given(
 ):
     """And not as what is made beside it first."""
 
-    def refuse(dir, prefix, suffix):
-        raise PermissionError(13, "Permission denied", f"{dir}/{prefix}random{suffix}")
+    own = Path.open
 
-    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    def refuse(path, mode="r", **options):
+        if "w" in mode:
+            raise PermissionError(13, "Permission denied", f"{path}.random")
+        return own(path, mode, **options)
+
+    monkeypatch.setattr(Path, "open", refuse)
     said = gradwatch("export", runs.a, "-o", tmp_path / "a.csv")
     assert said.exit_code == 2
     assert f"Received: '{tmp_path / 'a.csv'}': Permission denied" in said.stderr
@@ -197,13 +202,13 @@ def test_a_file_that_cannot_be_made_is_named_as_it_was_given(
 )
 def test_no_command_reads_a_run_twice(gradwatch, runs, monkeypatch, arguments):
     """Each event of each directory is decoded once."""
-    events, decode = [], _reader.decode
+    events, values_of = [], _reader.values_of
 
     def counted(event, known):
         events.append(event.SerializeToString())
-        return decode(event, known)
+        return values_of(event, known)
 
-    monkeypatch.setattr(_reader, "decode", counted)
+    monkeypatch.setattr(_reader, "values_of", counted)
     said = gradwatch(*(each.format(a=runs.a, b=runs.b) for each in arguments))
     assert said.exit_code in (0, 1)
     assert len(events) > 6

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._errors import quoted
-from ._checked import require
+from .._errors import quoted, require
 from ._place import Place
 
 if TYPE_CHECKING:

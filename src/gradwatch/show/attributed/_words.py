@@ -56,8 +56,7 @@ def colour_bar(
     """Draws the scale: symmetric about zero, or from zero up."""
     colours = ListedColormap(scale(theme, signed=signed))
     low = -limit if signed else 0.0
-    mapped = ScalarMappable(Normalize(low, limit), colours)
-    bar: Any = part.colorbar(mapped, **where)
+    bar: Any = part.colorbar(ScalarMappable(Normalize(low, limit), colours), **where)
     bar.outline.set_visible(False)
     ticks = [low, 0.0, limit] if signed else [0.0, limit]
     bar.set_ticks(ticks, labels=[number(tick) for tick in ticks])

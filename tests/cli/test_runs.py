@@ -173,10 +173,11 @@ def test_a_file_that_cannot_be_made_is_named_as_it_was_given(
 ):
     """And not as what is made beside it first."""
 
-    def refuse(dir, prefix, suffix):
-        raise PermissionError(13, "Permission denied", f"{dir}/{prefix}random{suffix}")
+    def refuse(draft, _):
+        assert draft.name != "a.csv"
+        raise PermissionError(13, "Permission denied", str(draft))
 
-    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    monkeypatch.setattr("gradwatch.run._export._to_csv", refuse)
     said = gradwatch("export", runs.a, "-o", tmp_path / "a.csv")
     assert said.exit_code == 2
     assert f"Received: '{tmp_path / 'a.csv'}': Permission denied" in said.stderr
@@ -197,13 +198,13 @@ def test_a_file_that_cannot_be_made_is_named_as_it_was_given(
 )
 def test_no_command_reads_a_run_twice(gradwatch, runs, monkeypatch, arguments):
     """Each event of each directory is decoded once."""
-    events, decode = [], _reader.decode
+    events, take = [], _reader.Reader._take
 
-    def counted(event, known):
-        events.append(event.SerializeToString())
-        return decode(event, known)
+    def counted(reader, data, path, file):
+        events.append(data)
+        take(reader, data, path, file)
 
-    monkeypatch.setattr(_reader, "decode", counted)
+    monkeypatch.setattr(_reader.Reader, "_take", counted)
     said = gradwatch(*(each.format(a=runs.a, b=runs.b) for each in arguments))
     assert said.exit_code in (0, 1)
     assert len(events) > 6

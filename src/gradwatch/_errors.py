@@ -10,6 +10,7 @@ import contextlib
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from typing import Any
 
 
 class GradwatchError(ValueError):
@@ -71,6 +72,12 @@ def renamed(**names: str) -> Iterator[None]:
         yield
     finally:
         _names.reset(token)
+
+
+def require(fits: bool, rule: str, received: Any, way_out: str = "") -> None:
+    """Raises an error with the rule, the value and a way out, unless the value fits."""
+    if not fits:
+        raise GradwatchError(f"{rule} Received: {received!r}. {way_out}".rstrip())
 
 
 def arg(name: str) -> str:

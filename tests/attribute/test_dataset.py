@@ -1,5 +1,6 @@
 """A whole dataset: the same values as in one call, from any data."""
 
+import dataclasses
 import functools
 import json
 import math
@@ -12,7 +13,7 @@ import pytest
 
 import gradwatch as gw
 from gradwatch import attribute
-from gradwatch.attribute import AttributedDataset, attribute_dataset
+from gradwatch.attribute import AttributedDataset, Place, attribute_dataset
 
 from .datasets import DATA, LABELS, SIZE, Doubled, batches, contents, made, small
 from .models import TOKENS, close, fill, numbers, text
@@ -297,6 +298,37 @@ def test_a_function_of_the_outputs_is_a_target(tmp_path):
     found = attribute_dataset(small(), DATA, target, **options)
     wanted = gw.saliency(small(), DATA, target)
     assert np.abs(np.asarray(found.values) - wanted.values).max() < 1e-6
+
+
+@pytest.mark.parametrize("order", [("a.b", "a/b"), ("a/b", "a.b")])
+def test_layers_that_differ_in_a_slash_have_a_column_each(order, tmp_path):
+    """A slash becomes a point in a column, which must not make two layers one."""
+    from pyarrow import parquet
+
+    class Two(Doubled):
+        def __call__(self, model, x, target, **options):
+            found = super().__call__(model, x, target, **options)
+            places = [Place("a.b", 2 * x, x), Place("a/b", 3 * x, -x)]
+            chosen = tuple(p for name in order for p in places if p.name == name)
+            return dataclasses.replace(found, places=chosen)
+
+    keep = ("values", "score", "activation")
+    found = made(tmp_path / "why.zarr", method=Two(), keep=keep)
+    for one in (found, found[:]):
+        assert np.array_equal(one.values["a.b"], 2 * DATA)
+        assert np.array_equal(one.values["a/b"], 3 * DATA)
+        assert np.array_equal(one.activation["a/b"], -DATA)
+    found.export(tmp_path / "why.npz")
+    found.export(tmp_path / "why.parquet")
+    table = parquet.read_table(tmp_path / "why.parquet")
+    with np.load(tmp_path / "why.npz") as file:
+        for name, factor in (("values.a.b", 2), ("values.a.b_2", 3)):
+            assert np.array_equal(file[name], factor * DATA)
+            assert np.allclose(table[name].to_pylist(), factor * DATA)
+    found[:].save(tmp_path / "one.npz")
+    loaded = gw.Attribution.load(tmp_path / "one.npz")
+    assert np.array_equal(loaded.values["a.b"], 2 * DATA)
+    assert np.array_equal(loaded.values["a/b"], 3 * DATA)
 
 
 # what is seen on the way --------------------------------------------------------------

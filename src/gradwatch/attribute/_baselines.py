@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .._errors import GradwatchError, arg, counted, quoted, renamed
-from ._checked import check, require
+from .._errors import GradwatchError, arg, counted, quoted, renamed, require
+from ._checked import check
 from ._place import Place
 from ._problem import Problem
 
@@ -69,8 +69,7 @@ class Blurred:
 
     def __call__(self, values: np.ndarray, channels: int | None = None) -> np.ndarray:
         """Returns the values, blurred along all axes but the batch's and channels'."""
-        axes = [a for a in range(1, values.ndim) if a != channels]
-        for axis in axes:
+        for axis in set(range(1, values.ndim)) - {channels}:
             values = np.apply_along_axis(_smooth, axis, values, self.sigma)
         return values
 
@@ -138,14 +137,12 @@ def baselines(problem: Problem, baseline: Baseline) -> list[list[np.ndarray]]:
     several = len(free.names) > 1 and isinstance(baseline, list | tuple)
     unordered = several and (not inputs or isinstance(problem.x, Mapping))
     try:
-        pairs = zip(_items(free.names, baseline), free.places, strict=True)
-        arrays = [_array(*pair) for pair in pairs]
+        arrays = [*map(_array, _items(free.names, baseline), free.places)]
     except GradwatchError:
         if not inputs and not named and problem.takes(baseline):
             # An input of the model: the baseline is what the layer gives for it.
             with renamed(x="baseline"):
-                pairs = zip(problem.values_of(baseline), free.places, strict=True)
-                return [[_array(*pair) for pair in pairs]]
+                return [[*map(_array, problem.values_of(baseline), free.places)]]
         if not unordered:
             raise
     rule = f"{arg('baseline')} must be a dict by name where `x` is one, or several "
@@ -208,9 +205,8 @@ def _named(item: str, place: Place) -> Baseline:
     if item == "zeros":
         return 0
     rule = f"`baseline={item!r}` needs axes of space or time."
-    received = place.name, values.shape
     way_out = "Pass the mean of your data, `baseline=data.mean(axis=0)`, or `'zeros'`."
-    require(values.ndim > 2, rule, received, way_out)
+    require(values.ndim > 2, rule, (place.name, values.shape), way_out)
     if item == "mean":
         mean = values.mean(axis=place.spatial, keepdims=True)
         return np.broadcast_to(mean, values.shape)

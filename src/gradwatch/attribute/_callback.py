@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import io
 import os
 import warnings
 from collections.abc import Callable, Mapping
@@ -14,10 +13,10 @@ from typing import Any
 import keras
 import numpy as np
 
-from .._errors import GradwatchError, quoted
+from .._errors import GradwatchError, quoted, require
 from .._keras import step_count
 from ..run import ImageWriter
-from ._checked import is_count, require
+from ._checked import is_count
 from ._method import made_by, require_method
 from ._panels import MOST
 from ._path import integrated_gradients
@@ -176,9 +175,7 @@ class AttributionImages(keras.callbacks.Callback):
 
 
 def _png(figure: Any) -> tuple[bytes, tuple[int, int]]:
-    file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=110)
-    png = file.getvalue()
+    png = figure._repr_png_()
     # Width and height are the first numbers of a PNG, as the figure was rounded to.
     width, height = (int.from_bytes(png[at : at + 4], "big") for at in (16, 20))
     return png, (width, height)

@@ -8,13 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import GradwatchError, arg, counted
-
-
-def require(fits: bool, rule: str, received: Any, way_out: str = "") -> None:
-    """Raises an error with the rule, the value and a way out, unless the value fits."""
-    if not fits:
-        raise GradwatchError(f"{rule} Received: {received!r}. {way_out}".rstrip())
+from .._errors import arg, counted, require
 
 
 def require_one_of(option: Any, argument: str, options: tuple[Any, ...]) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._errors import require
 from ..show.attributed import KINDS
-from ._checked import require, require_one_of
+from ._checked import require_one_of
 from ._place import Place
 
 

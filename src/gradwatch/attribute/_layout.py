@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._errors import quoted
-from ._checked import require
+from .._errors import quoted, require
 from ._place import Place
 
 if TYPE_CHECKING:
@@ -41,11 +41,20 @@ def column_names(part: str, names: Sequence[str]) -> list[str]:
     ['values']
     >>> column_names("values", ["conv", "block/conv@2"])
     ['values.conv', 'values.block.conv@2']
+    >>> column_names("values", ["a/b", "a.b"])
+    ['values.a.b_2', 'values.a.b']
     """
     if len(names) == 1:
         return [part]
-    # A slash would be a folder in a Zarr group.
-    return [f"{part}.{name.replace('/', '.')}" for name in names]
+    columns: dict[str, str] = {}
+    for name in sorted(names):
+        # A slash would be a folder in a Zarr group; without it two may be the same.
+        column = own = f"{part}.{name.replace('/', '.')}"
+        numbers = itertools.count(2)
+        while column in columns.values():
+            column = f"{own}_{next(numbers)}"
+        columns[name] = column
+    return [columns[name] for name in names]
 
 
 def to_columns(result: Attribution, keep: Sequence[str]) -> dict[str, np.ndarray]:

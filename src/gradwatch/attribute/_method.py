@@ -10,8 +10,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from .._errors import require
 from ._baselines import described
-from ._checked import require
 from ._problem import Problem
 from ._result import Attribution
 

@@ -205,5 +205,4 @@ def _noisy(
 
 def ranges(values: np.ndarray) -> np.ndarray:
     """Returns the largest minus the smallest number of each example."""
-    axes = tuple(range(1, values.ndim))
-    return np.asarray(np.ptp(values, axis=axes, keepdims=True))
+    return np.asarray(np.ptp(values, axis=tuple(range(1, values.ndim)), keepdims=True))

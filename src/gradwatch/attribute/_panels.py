@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._errors import GradwatchError, counted, quoted
+from .._errors import GradwatchError, counted, quoted, require
 from ..show.attributed import KINDS, Panel
-from ._checked import is_count, require
+from ._checked import is_count
 from ._kinds import kind_of, laid_over, pictures, source_of, whole
 from ._place import Place
 
@@ -26,8 +26,7 @@ def title_of(attribution: Attribution) -> str:
     """Returns the line above a picture."""
     title = f"Attribution of {attribution.target}"
     if len(attribution) > MOST:
-        examples = counted(len(attribution), "example")
-        title += f", the first {MOST} of {examples}"
+        title += f", the first {MOST} of {counted(len(attribution), 'example')}"
     return title
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ._checked import require
+from .._errors import require
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,7 @@ def resized(values: np.ndarray, sizes: Mapping[int, int]) -> np.ndarray:
         old = values.shape[axis]
         if old == length:
             continue
-        centres = (np.arange(length) + 0.5) * old / length - 0.5
-        centres = np.clip(centres, 0, old - 1)
+        centres = np.clip((np.arange(length) + 0.5) * old / length - 0.5, 0, old - 1)
         low = np.floor(centres).astype(int)
         high = np.minimum(low + 1, old - 1)
         share = (centres - low).astype(values.dtype)

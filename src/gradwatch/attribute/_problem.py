@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from .._errors import GradwatchError, TargetError, arg, quoted, renamed
+from .._errors import GradwatchError, TargetError, arg, quoted, renamed, require
 from ..engine import (
     Captured,
     Engine,
@@ -26,7 +26,7 @@ from ..engine import (
 from ..select import require_model, walk
 from ..targets import Function, Loss, Target, as_target, mean_output
 from ._axes import channel_axis
-from ._checked import check, require
+from ._checked import check
 from ._place import Place
 from ._rows import at_once, in_parts, rows_for
 from ._tensors import (
@@ -145,8 +145,7 @@ class Problem:
     @functools.cached_property
     def own(self) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
         """Scores, gradients and values of the batch as it is: one pass."""
-        parts = [arrays for _, _, arrays in self.passes(1)]
-        columns = zip(*parts, strict=True)
+        columns = zip(*(arrays for _, _, arrays in self.passes(1)), strict=True)
         scores, *rest = (np.concatenate([a[0] for a in column]) for column in columns)
         number = len(self.at.places)
         if self.layer is not None:

@@ -16,7 +16,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from ._checked import require
+from .._errors import require
 
 SECONDS = 10.0
 """Seconds between two lines of a log."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._errors import AddressError, counted, quoted
+from .._errors import AddressError, counted, quoted, require
 from ..show.attributed import panels_html, plot_panels
 from . import _store as store
-from ._checked import per_axis, require
+from ._checked import per_axis
 from ._panels import panels_of, title_of
 from ._place import Place
 

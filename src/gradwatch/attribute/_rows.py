@@ -50,7 +50,6 @@ def at_once(examples: int, points: int, rows: int) -> tuple[int, int]:
     most = min(max(rows // examples, 1), points)
 
     def work(count: int) -> tuple[int, int]:
-        passes = -(-points // count)
-        return passes * (count * examples + 1), -count
+        return -(-points // count) * (count * examples + 1), -count
 
     return examples, min(range(1, most + 1), key=work)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from .._errors import GradwatchError, renamed
+from .._errors import GradwatchError, renamed, require
 from ._complete import runs
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -26,8 +26,7 @@ class Command(click.Command):
         words = "Show the traceback of an error."
         style: Any = {"is_flag": True, "expose_value": False, "callback": _debug}
         *own, usage = super().get_params(ctx)
-        debug = click.Option(["--debug"], help=words, **style)
-        return [*own, debug, usage]
+        return [*own, click.Option(["--debug"], help=words, **style), usage]
 
 
 def options(*each: Callable[[Any], Any]) -> Callable[[Function], Function]:
@@ -77,11 +76,8 @@ def is_terminal() -> bool:
 def in_directory(_: click.Context, option: click.Parameter, path: str) -> str:
     """Requires that the directory of a file exists, before a model is run for it."""
     above = os.path.dirname(path or "")
-    if above and not os.path.isdir(above):
-        raise GradwatchError(
-            f"`{option.opts[-1]}` must be in a directory that exists. Received: "
-            f"{path!r}. Make {above!r} first."
-        )
+    rule = f"`{option.opts[-1]}` must be in a directory that exists."
+    require(not above or os.path.isdir(above), rule, path, f"Make {above!r} first.")
     return path
 
 

@@ -19,14 +19,12 @@ _SUFFIX = ".gradwatch"  # of our event files
 
 def runs(_: Any, __: Any, incomplete: str) -> list[CompletionItem]:
     """Offers the runs at most three levels down; where there are none, directories."""
-    start = f"{glob.escape(incomplete)}*"
-    levels = (f"{start}{'/*' * depth}/" for depth in range(3))
+    levels = (f"{glob.escape(incomplete)}*{'/*' * depth}/" for depth in range(3))
     every = itertools.chain.from_iterable(map(glob.iglob, levels))
-    ours = f"*tfevents*{_SUFFIX}"
     paths = [
         os.path.dirname(path)
         for path in itertools.islice(every, _MOST)
-        if any(glob.iglob(glob.escape(path) + ours))
+        if any(glob.iglob(f"{glob.escape(path)}*tfevents*{_SUFFIX}"))
     ]
     items = [CompletionItem(path) for path in sorted(paths)]
     return items or [CompletionItem(incomplete, type="dir")]
@@ -39,8 +37,7 @@ def layers(ctx: click.Context, _: Any, incomplete: str) -> list[CompletionItem]:
         arguments = map(str, [ctx.params.get("model"), *ctx.args])
         path = next(text for text in arguments if text.endswith(".keras"))
         with zipfile.ZipFile(path) as file:
-            config = json.loads(file.read("config.json"))
-        names = list(_layers(config, ""))
+            names = list(_layers(json.loads(file.read("config.json")), ""))
     except (KeyError, OSError, StopIteration, ValueError, zipfile.BadZipFile):
         return []
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]

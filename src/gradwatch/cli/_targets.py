@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from .._errors import GradwatchError, TargetError
+from .._errors import TargetError, require
 from ._common import Function
 
 _TARGET = (
@@ -82,10 +82,8 @@ def as_wrt(texts: tuple[str, ...]) -> Any:
     selectors = []
     for text in texts:
         kind, _, pattern = text.partition(":")
-        if kind not in ("weights", "activations", "inputs"):
-            raise GradwatchError(
-                f"`--wrt` must be one of {_WRT}. Received: {text!r}. For the "
-                f"activations of a layer give `--wrt activations:{text}`."
-            )
+        fits = kind in ("weights", "activations", "inputs")
+        way_out = f"For the activations of a layer give `--wrt activations:{text}`."
+        require(fits, f"`--wrt` must be one of {_WRT}.", text, way_out)
         selectors.append(getattr(select, kind)(pattern or None))
     return selectors or None

@@ -27,10 +27,9 @@ _TRENDS = ("weight", "activation")  # groups whose markers a thin line connects
 
 def draw_flow(axis: FlowAxis, title: str) -> list[Line2D]:
     """Draws everything but the legend, whose entries it returns."""
-    groups = grouped(axis.marks, lambda mark: mark.group)
     handles = [
         _draw_group(axis, group, marks)
-        for group, marks in groups.items()
+        for group, marks in grouped(axis.marks, lambda mark: mark.group).items()
         if any(mark.state == "value" for mark in marks)
     ]
     handles += _draw_edges(axis, axis.marks)
@@ -49,11 +48,9 @@ def _draw_group(axis: FlowAxis, group: str, marks: Sequence[Mark]) -> Line2D:
     ends = [axis.xy((m.position, m.position), (m.typical, m.largest)) for m in drawn]
     lines = [list(zip(*xy, strict=True)) for xy in ends]
     style: Style = {"linewidths": 1 + 1.5 * axis.dots, "alpha": 0.4, "zorder": 3}
-    reach = LineCollection(lines, colors=colour, **style)
-    axis.ax.add_collection(reach, autolim=False)
+    axis.ax.add_collection(LineCollection(lines, colors=colour, **style), autolim=False)
     size = _SIZES.get(sign, 5) * max(0.7, axis.dots)
-    paper = axis.ax.get_facecolor()
-    style = marker(sign, size, paper, 0.5, markerfacecolor=colour)
+    style = marker(sign, size, axis.ax.get_facecolor(), 0.5, markerfacecolor=colour)
     at = axis.xy([m.position for m in drawn], [m.typical for m in drawn])
     axis.ax.plot(*at, **style, zorder=4)
     return Line2D([], [], **{**style, "markersize": 6}, label=label)

@@ -32,8 +32,7 @@ def fold(names: Iterable[str], width: int) -> dict[str, str]:
     best = _middle(width)
     for head in sorted(range(max(1, width)), key=lambda head: abs(head - best)):
         cuts.append({name: cut(name, head, width) for name in long})
-        texts = Counter([*shown.values(), *cuts[-1].values()])
-        if len(texts) == len(names):
+        if len({*shown.values(), *cuts[-1].values()}) == len(names):
             return {name: (shown | cuts[-1])[name] for name in names}
     counts = [Counter(trial.values()) for trial in cuts]
     taken = set(shown.values())

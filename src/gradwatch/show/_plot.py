@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gradwatch.summarise import Row
 
-from .._errors import GradwatchError
+from .._errors import require
 from ._marks import marks_of
 from .palette import THEMES, Theme, ThemeName
 
@@ -45,11 +45,8 @@ def theme_named(name: ThemeName) -> Theme:
     Raises:
         GradwatchError: If there is none of that name.
     """
-    if name not in THEMES:
-        raise GradwatchError(
-            f'`theme` must be "light" or "dark". Received: {name!r}. '
-            "Leave it out for a light page."
-        )
+    rule = '`theme` must be "light" or "dark".'
+    require(name in THEMES, rule, name, "Leave it out for a light page.")
     return THEMES[name]
 
 

@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from rich.console import Console, RenderableType
 
@@ -103,7 +103,7 @@ def plain_table(
         ValueError: If a record has more or fewer entries than there are columns.
     """
     heads: Columns = [
-        (form.printable(head), _side(words))
+        (form.printable(head), "right" if _numeric(words) else "left")
         for head, *words in zip(columns, *records, strict=True)
     ]
     cells = [[Cell(form.printable(word)) for word in record] for record in records]
@@ -112,9 +112,8 @@ def plain_table(
     return printed(FittedTable(lambda _: grid), width)
 
 
-def _side(words: Sequence[str]) -> Literal["left", "right"]:
-    numeric = any(words) and all(map(_NUMBER.fullmatch, words))
-    return "right" if numeric else "left"
+def _numeric(words: Sequence[str]) -> bool:
+    return any(words) and all(map(_NUMBER.fullmatch, words))
 
 
 def printed(renderable: RenderableType, width: int | None = None) -> str:

@@ -116,8 +116,7 @@ TONES: dict[Tone, str] = {
 
 def tone_colour(tone: Tone, theme: Theme) -> str | None:
     """Returns the colour of a tone on a page; `None` where it is inherited."""
-    colours = {"dim": theme.muted, "warn": theme.warn, "alarm": theme.alarm}
-    return colours.get(tone)
+    return {"dim": theme.muted, "warn": theme.warn, "alarm": theme.alarm}.get(tone)
 
 
 def rgb(colour: str) -> NDArray[np.float64]:

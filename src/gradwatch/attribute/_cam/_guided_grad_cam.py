@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ..._errors import arg
-from .._checked import require
+from ..._errors import arg, require
 from .._gradient import guided_backprop
 from .._method import method
 from .._place import spread_over

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import arg
+from ..._errors import arg, require
 from ...select import at_layer, require_model, walk
-from .._checked import require
 from .._method import result
 from .._place import Place
 from .._problem import Problem

@@ -60,8 +60,7 @@ def score_cam(
         channels = np.moveaxis(place.values, place.channels or 0, 0)
         increase = _masked_scores(problem, channels)
         increase = np.exp(increase - increase.max(axis=0))
-        weights = increase / increase.sum(axis=0)
-        return np.expand_dims(weights.T, place.spatial)
+        return np.expand_dims((increase / increase.sum(axis=0)).T, place.spatial)
 
     return cam(problem, weigh, relu=relu)
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import GradwatchError, counted
+from ..._errors import GradwatchError, counted, require
 from ...select import require_model
-from .._checked import check, require
+from .._checked import check
 from .._layout import checked_keep, header_of, plain_settings, to_columns
 from .._method import made_by, require_method
 from .._path import integrated_gradients

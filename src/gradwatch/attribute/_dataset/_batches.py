@@ -12,9 +12,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from ..._errors import GradwatchError, TargetError
+from ..._errors import GradwatchError, TargetError, require
 from ...targets import Target, class_score
-from .._checked import require
 
 DatasetBatch = tuple[Any, Any]
 """`x` and `y` of a batch: NumPy arrays in the structure that the data has."""
@@ -110,8 +109,7 @@ def _cut(data: Any, size: int) -> Batches:
     require(len(lengths) == 1, rule, sorted(lengths), way_out)
 
     def at(number: int) -> Any:
-        rows = slice(number * size, (number + 1) * size)
-        return mapped(lambda a: a[rows], data)
+        return mapped(lambda a: a[number * size : (number + 1) * size], data)
 
     return Batches(-(-lengths.pop() // size), at)
 
@@ -183,8 +181,7 @@ def target_of(target: Any, batch: DatasetBatch, start: int) -> Any:
             f"function of `x` and `y`. Received: {target!r}."
         )
     # A function that could do with one argument is one of the outputs.
-    both = _takes(target, x, y) and not _takes(target, x)
-    return target(x, y) if both else target
+    return target(x, y) if _takes(target, x, y) and not _takes(target, x) else target
 
 
 def _takes(function: Any, *arguments: Any) -> bool:

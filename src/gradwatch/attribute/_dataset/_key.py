@@ -18,8 +18,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from ..._errors import require
 from ...select import walk
-from .._checked import require
 from ._batches import leaves
 
 
@@ -95,8 +95,7 @@ def _model_hash(model: Any) -> str:
     """
     state = hashlib.blake2b(digest_size=8)
     for node in walk(model).layers.values():
-        activation = getattr(node.layer, "activation", None)
-        name = getattr(activation, "__name__", "")
+        name = getattr(getattr(node.layer, "activation", None), "__name__", "")
         state.update(f"{type(node.layer).__name__} {name}\n".encode())
     for weight in model.weights:
         array = np.asarray(keras.ops.convert_to_numpy(weight.value))

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import counted, renamed
-from .._checked import require
+from ..._errors import counted, renamed, require
 from .._layout import WORDS, by_name, from_columns
 from .._result import NUMBERS, Attribution, rows_of, single
 from .._store import replacing
@@ -100,10 +99,9 @@ class AttributedDataset:
         return cls(store)
 
     def __repr__(self) -> str:
-        so_far = "" if self.complete else ", not complete"
         return (
             f"<AttributedDataset of {counted(len(self), 'example')}: {self.target} by "
-            f"{self.method}, {self.path}{so_far}>"
+            f"{self.method}, {self.path}{'' if self.complete else ', not complete'}>"
         )
 
     # rows -----------------------------------------------------------------------------

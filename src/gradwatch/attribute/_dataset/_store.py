@@ -22,8 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import GradwatchError, arg
-from .._checked import require
+from ..._errors import GradwatchError, arg, require
 from .._layout import WORDS
 
 FORMAT = 1
@@ -73,9 +72,12 @@ class DatasetStore:
         begun: True if this object has created the group.
     """
 
-    def __init__(self, to: str | os.PathLike[str], *, write: bool = False) -> None:
+    def __init__(self, to: Any, *, write: bool = False) -> None:
         require_zarr()
-        self.path = path = _checked_path(to)
+        fits = isinstance(to, str | os.PathLike) and Path(to).suffix.lower() == ".zarr"
+        rule = f"{arg('to')} must be a path that ends in .zarr; the `export` method of "
+        require(fits, f"{rule}the result writes .npz and .parquet files.", to)
+        self.path = path = Path(to)
         self.begun = False
         self._lock = contextlib.ExitStack()
         self._group: Any = None
@@ -198,12 +200,10 @@ class DatasetStore:
         array[start:stop] = rows
 
     def _check_shapes(self, arrays: Mapping[str, np.ndarray]) -> None:
+        found = {n: f"shape {a.shape[1:]} of {a.dtype}" for n, a in arrays.items()}
         for name in self.header["columns"]:
-            column, array = self._group[name], arrays.get(name)
+            column, now = self._group[name], found.get(name, "none")
             wanted = f"shape {column.shape[1:]} of {column.dtype}"
-            now = (
-                "none" if array is None else f"shape {array.shape[1:]} of {array.dtype}"
-            )
             rule = "`data` must give examples of one shape, to be stored as one array."
             received = f"batch {len(self.batches)}, {name} of {now} after {wanted}"
             way_out = "Pad them to one length, or write a store for each."
@@ -257,13 +257,6 @@ class DatasetStore:
     def close(self) -> None:
         """Lets others write."""
         self._lock.close()
-
-
-def _checked_path(to: Any) -> Path:
-    fits = isinstance(to, str | os.PathLike) and Path(to).suffix.lower() == ".zarr"
-    rule = f"{arg('to')} must be a path that ends in .zarr; the `export` method of the "
-    require(fits, f"{rule}result writes .npz and .parquet files.", to)
-    return Path(to)
 
 
 class FirstRows:

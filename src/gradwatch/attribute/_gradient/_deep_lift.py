@@ -72,8 +72,7 @@ def deep_lift(
     scores = np.zeros((2, plain.size), own[0].dtype)
 
     def point(number: int, rows: np.ndarray) -> list[np.ndarray]:
-        arrays = starts[number // 2] if number % 2 else own
-        return [array[rows] for array in arrays]
+        return [array[rows] for array in (starts[number // 2] if number % 2 else own)]
 
     # Each pass has some examples, and then their references.
     passes = problem.passes(2 * len(starts), point, at_once=(examples, 2))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._checked import require
+from ..._errors import require
 from .._method import method, result
 from .._problem import Problem
 from .._result import Attribution

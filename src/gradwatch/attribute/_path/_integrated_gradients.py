@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import arg
+from ..._errors import arg, require
 from .._baselines import Baseline, baselines
-from .._checked import check, is_count, require
+from .._checked import check, is_count
 from .._method import method, relative_delta, result
 from .._problem import Problem
 from .._result import Attribution

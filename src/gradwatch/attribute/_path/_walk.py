@@ -57,9 +57,8 @@ class Path:
 
     def point(self, number: int, rows: np.ndarray) -> Arrays:
         """Returns one point, for some examples: an array for each of `free`."""
-        share = (
-            self.alphas[number] if self.alphas.ndim == 1 else self.alphas[number, rows]
-        )
+        share = self.alphas[number]
+        share = share[rows] if self.alphas.ndim > 1 else share
         ends = zip(self.start(number, rows), self.problem.free.values, strict=True)
         return [a + _column(share, a) * (v[rows] - a) for a, v in ends]
 

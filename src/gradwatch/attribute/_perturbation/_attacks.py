@@ -8,8 +8,9 @@ from typing import Any
 import keras
 import numpy as np
 
+from ..._errors import require
 from ...targets import Loss, as_target
-from .._checked import check, require, require_one_of
+from .._checked import check, require_one_of
 from .._problem import Problem
 from .._tensors import to_numpy
 
@@ -133,12 +134,9 @@ def pgd(  # noqa: PLR0913 - what is attacked, how far, within what
         offsets = [_random_offset(random, v.shape, epsilon, norm) for v in origin]
         at = [np.clip(v + o, low, high) for v, o in zip(origin, offsets, strict=True)]
 
-    def point(number: int, rows: np.ndarray) -> list[np.ndarray]:
-        del number
-        return [array[rows] for array in at]
-
     for _ in range(steps):
-        [(_, _, [_, *gradients])] = problem.passes(1, point)
+        passes = problem.passes(1, lambda _, rows: [array[rows] for array in at])
+        [(_, _, [_, *gradients])] = passes
         for number, own in enumerate(origin):
             g = gradients[number][0]
             way = np.sign(g) if norm == "inf" else g / _length(g)

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ..._errors import require
 from .._baselines import Baseline, baselines
-from .._checked import per_axis, require
+from .._checked import per_axis
 from .._method import method, result
 from .._place import Place
 from .._problem import Problem
@@ -68,8 +69,7 @@ def occlusion(  # noqa: PLR0913 - the window, and what is put into it
     for number, place in enumerate(problem.free.places):
         windows = _windows(place, window, stride)
         scores = [_covered_scores(problem, b, number, windows) for b in starts]
-        fall = score - np.mean(scores, axis=0)
-        values.append(_spread(place, windows, fall))
+        values.append(_spread(place, windows, score - np.mean(scores, axis=0)))
     settings = {"window": str(window), "stride": str(stride)}
     return result(problem, values, score, settings=settings)
 
@@ -111,8 +111,7 @@ def _spread(place: Place, windows: list[Window], fall: np.ndarray) -> np.ndarray
     shape, axis = place.values.shape, place.channels
     total, times = np.zeros(shape), np.zeros(shape[1:])
     for window, numbers in zip(windows, fall, strict=True):
-        column = numbers.reshape(-1, *[1] * (len(shape) - 1))
-        total[(slice(None), *window)] += column
+        total[(slice(None), *window)] += numbers.reshape(-1, *[1] * (len(shape) - 1))
         times[window] += 1
     mean = (total / times).astype("float32")
     return mean if axis is None else np.asarray(np.take(mean, 0, axis=axis))

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import counted
-from .._checked import require
+from ..._errors import counted, require
 from .._method import delta_of, relative_delta
 from .._result import Attribution
 from ._question import require_attribution, require_finite

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..._errors import counted
-from .._checked import require
+from ..._errors import counted, require
 
 if TYPE_CHECKING:
     from ...show import Figure, ThemeName
@@ -72,8 +71,7 @@ class Curve:
         """
         for other in others:
             kind = getattr(other, "what", type(other).__name__)
-            rule = f"`others` must be curves of {self.what}."
-            require(kind == self.what, rule, kind)
+            require(kind == self.what, f"`others` must be curves of {self.what}.", kind)
         from ...show.checks import plot_curves
 
         curves = [(c.method, c.share, c.scores) for c in (self, *others)]

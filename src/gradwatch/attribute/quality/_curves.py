@@ -147,11 +147,9 @@ def _curve(
         tensors = zip(masks, problem.free.values, start, strict=True)
         return [np.where(mask, new[rows], own[rows]) for mask, own, new in tensors]
 
-    total = len(asks) * len(starts)
-    scores = finite_scores(problem, total, point, kind, progress)
+    scores = finite_scores(problem, len(asks) * len(starts), point, kind, progress)
     scores = scores.reshape(len(starts), len(asks), -1).mean(axis=0)
     curves = np.zeros((len(orders), problem.size, steps + 1))
     curves[:, :, 0], curves[:, :, -1] = scores[0], scores[1]
-    inner = scores[2:].reshape(len(orders), steps - 1, -1)
-    curves[:, :, 1:-1] = inner.swapaxes(1, 2)
+    curves[:, :, 1:-1] = scores[2:].reshape(len(orders), steps - 1, -1).swapaxes(1, 2)
     return Curve(kind, a.method, a.target, counts / positions, curves[0], curves[1:])

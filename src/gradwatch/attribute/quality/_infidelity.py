@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import GradwatchError, counted
+from ..._errors import GradwatchError, counted, require
 from .._baselines import Baseline, baselines
-from .._checked import check, is_count, require
+from .._checked import check, is_count
 from .._problem import Problem
 from .._result import Attribution
 from ._perturbations import Perturbation, perturbations
@@ -198,8 +198,7 @@ def _slopes(
     slopes = []
     for place, at, start in zip(a.places, problem.free.places, starts, strict=True):
         values, own, axis = place.values, at.values, at.channels
-        shared = a.method == "occlusion" and values.ndim == own.ndim - 1
-        if shared and axis is not None:
+        if a.method == "occlusion" and axis is not None and values.ndim == own.ndim - 1:
             # One value for all channels of a position, which are covered together.
             part = np.expand_dims(values, axis) / own.shape[axis]
             values = np.broadcast_to(part, own.shape)

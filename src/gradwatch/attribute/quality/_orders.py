@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from .._checked import require
+from ..._errors import require
 from .._place import Place, resized
 from .._problem import Problem
 from .._result import Attribution
@@ -66,8 +66,7 @@ def masks_of(
     """Turns [examples, positions] into a mask for each tensor, channels and all."""
     for place, is_changed in zip(places, changed, strict=True):
         shape, axis = _shape(place), place.channels
-        size = math.prod(shape) if is_changed else 0
-        mask, chosen = np.split(chosen, [size], axis=1)
+        mask, chosen = np.split(chosen, [math.prod(shape) if is_changed else 0], axis=1)
         mask = mask.reshape(len(chosen), *shape) if is_changed else np.array(False)
         yield mask if axis is None or not is_changed else np.expand_dims(mask, axis)
 
@@ -89,6 +88,5 @@ def ranks(importance: np.ndarray, random: np.random.Generator) -> np.ndarray:
 
     Of equal ones chance decides: their order in memory would be a picture of its own.
     """
-    chance = random.random(importance.shape)
-    order = np.lexsort((chance, -importance), axis=1)
+    order = np.lexsort((random.random(importance.shape), -importance), axis=1)
     return np.argsort(order, axis=1).astype("int32")

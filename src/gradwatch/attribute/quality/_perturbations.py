@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .._checked import require
+from ..._errors import require
 from .._noise import ranges
 from .._place import Place
 
@@ -53,8 +53,7 @@ def perturbations(
     @functools.lru_cache(1)  # Examples that do not fit one pass ask for the same.
     def draw(number: int) -> list[np.ndarray]:
         random = np.random.default_rng([seed, number])
-        pairs = zip(places, covers, strict=True)
-        return [drawn(place, cover, random) for place, cover in pairs]
+        return [drawn(*pair, random) for pair in zip(places, covers, strict=True)]
 
     return draw
 

@@ -8,9 +8,9 @@ from typing import Any
 import keras
 import numpy as np
 
+from ..._errors import require
 from ..._keras import input_structure
 from ...select import require_model
-from .._checked import require
 from .._problem import Point, Problem
 from .._progress import progress_bar
 from .._result import Attribution
@@ -143,6 +143,5 @@ def finite_scores(
     rule = "`model` must give finite numbers where the check asks it."
     way_out = "A smaller perturbation or another baseline may stay where the model is "
     way_out += "defined."
-    fits = bool(np.isfinite(scores).all())
-    require(fits, rule, "NaN or ∞ away from `x`", way_out)
+    require(bool(np.isfinite(scores).all()), rule, "NaN or ∞ away from `x`", way_out)
     return scores

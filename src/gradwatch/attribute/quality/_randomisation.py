@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import renamed
+from ..._errors import renamed, require
 from ...select import Tree, WeightNode, resolve, walk
 from ...select import weights as weights_of
-from .._checked import is_count, require, require_one_of
+from .._checked import is_count, require_one_of
 from .._progress import progress_bar
 from .._result import Attribution
 from ._question import flat_values, question_of

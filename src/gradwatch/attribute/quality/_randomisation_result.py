@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..._errors import counted
-from .._checked import require
+from ..._errors import counted, require
 
 if TYPE_CHECKING:
     from ...show import Figure, ThemeName

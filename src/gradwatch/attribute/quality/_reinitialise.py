@@ -58,8 +58,7 @@ def randomise(tree: Tree, nodes: Sequence[WeightNode], seed: int) -> None:
         if fresh is None:
             random = np.random.default_rng([seed, number])
             now = _copy(node.variable)
-            drawn = random.normal(now.mean(), now.std(), now.shape)
-            fresh = drawn.astype(now.dtype)
+            fresh = random.normal(now.mean(), now.std(), now.shape).astype(now.dtype)
         node.variable.assign(fresh)
 
 

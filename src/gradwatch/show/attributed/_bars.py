@@ -40,8 +40,7 @@ def bar_panel(panels: list[Panel], theme: Theme) -> Drawing:
                 _chart(ax, bars, theme)
                 below(ax, values, theme, panel.heading, loc="left")
 
-    most = max(len(bars) for bars in every)
-    height = down * (0.72 + 0.25 * max(most, 2)) + 0.1
+    height = down * (0.72 + 0.25 * max(2, *map(len, every))) + 0.1
     return 6.4 if across == 1 else 9.6, height, draw
 
 

@@ -40,8 +40,7 @@ def heat(values: np.ndarray, limit: float, *, signed: bool, theme: Theme) -> np.
     which no heat has.
     """
     finite = np.isfinite(values)
-    share = np.where(finite, values, 0.0) / (limit or 1.0)
-    share = np.clip(share, -1, 1)
+    share = np.clip(np.where(finite, values, 0.0) / (limit or 1.0), -1, 1)
     size = np.abs(share)[..., None]
     if signed:
         positive, negative = rgb(theme.positive), rgb(theme.negative)
@@ -63,9 +62,8 @@ def over(below: np.ndarray, colours: np.ndarray) -> np.ndarray:
 
 def washed(picture: np.ndarray, theme: Theme) -> np.ndarray:
     """Returns a picture in pale greys, on which heat and ink can be told apart."""
-    grey = picture
-    if picture.ndim == 3:
-        grey = picture @ np.array([0.299, 0.587, 0.114])  # the luma of Rec. 601
+    luma = np.array([0.299, 0.587, 0.114])  # of Rec. 601
+    grey = picture @ luma if picture.ndim == 3 else picture
     low, high = theme.washed
     return np.repeat((low + (high - low) * grey)[..., None], 3, axis=-1)
 

@@ -63,9 +63,8 @@ def _ground(values: np.ndarray, limit: float, panel: Panel, y: int, tall: int) -
 def _polylines(data: np.ndarray) -> Iterator[str]:
     data = np.nan_to_num(data)
     low, high = float(data.min()), float(data.max())
-    room = (high - low) or 1.0
     xs = (np.arange(len(data)) + 0.5) * _WIDTH / len(data)
-    ys = 6 + (_HEIGHT - 12) * (high - data) / room
+    ys = 6 + (_HEIGHT - 12) * (high - data) / ((high - low) or 1.0)
     for line, dash in zip(ys.T, _DASHES, strict=False):
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(xs, line, strict=True))
         style = f'fill="none" stroke="currentColor" stroke-dasharray="{dash}"'

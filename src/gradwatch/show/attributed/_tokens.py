@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -12,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 from matplotlib.patches import FancyBboxPatch
+from rich.cells import cell_len
 
 from .._format import printable
 from ..palette import Theme, rgb
@@ -58,18 +58,14 @@ def laid_out(words: Sequence[str], columns: int = COLUMNS) -> list[Word]:
         text = printable(word)
         if not text:
             continue
-        if _wide(text) > columns:
+        if cell_len(text) > columns:
             text = text[: columns // 2 - 1] + "…"
-        width = _wide(text)
+        width = cell_len(text)
         if column and column + width > columns:
             line, column = line + 1, 0
         laid.append(Word(index, text, line, column, width))
         column += width + 1
     return laid
-
-
-def _wide(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def token_panel(panels: list[Panel], theme: Theme) -> Drawing:
@@ -80,8 +76,7 @@ def token_panel(panels: list[Panel], theme: Theme) -> Drawing:
     notes = []
     for values, text in zip(panel.values, texts, strict=True):
         hidden = left_out(values, {word.index for word in text})
-        said = filter(None, (broken(values), silent(values), hidden))
-        notes.append("; ".join(said))
+        notes.append("; ".join(filter(None, (broken(values), silent(values), hidden))))
     # The line at which each example begins, below its caption; and where all end.
     both = zip(texts, notes, strict=True)
     heights = [1.4 + _lines(text) + (0.8 if note else 0) for text, note in both]

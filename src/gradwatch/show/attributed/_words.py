@@ -38,10 +38,8 @@ def below(ax: Axes, values: np.ndarray, theme: Theme, text: str, **where: Any) -
     """Writes a text below an example; if some values are not finite, that instead."""
     trouble = broken(values)
     colour = theme.alarm if trouble else theme.muted
-    ax.set_xlabel(
-        trouble or text, fontsize=8, color=colour, parse_math=False,
-        **(where if trouble else {}),
-    )  # fmt: skip
+    style = {"color": colour, **(where if trouble else {})}
+    ax.set_xlabel(trouble or text, fontsize=8, parse_math=False, **style)
 
 
 def say_upon(ax: Axes, text: str, theme: Theme) -> None:
@@ -56,8 +54,7 @@ def colour_bar(
     """Draws the scale: symmetric about zero, or from zero up."""
     colours = ListedColormap(scale(theme, signed=signed))
     low = -limit if signed else 0.0
-    mapped = ScalarMappable(Normalize(low, limit), colours)
-    bar: Any = part.colorbar(mapped, **where)
+    bar: Any = part.colorbar(ScalarMappable(Normalize(low, limit), colours), **where)
     bar.outline.set_visible(False)
     ticks = [low, 0.0, limit] if signed else [0.0, limit]
     bar.set_ticks(ticks, labels=[number(tick) for tick in ticks])

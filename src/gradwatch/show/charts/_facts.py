@@ -32,14 +32,13 @@ def facts_of(
         except (KeyError, TypeError, ValueError):  # of another version
             text = str(symptom)
         described.append({**each, "title": SYMPTOMS.get(symptom, ""), "text": text})
-    kinds = [kind for kind in KINDS if store.names(kind)]
-    lines = {k: {"names": store.names(k), "sizes": store.sizes(k)} for k in kinds}
+    known = {kind: names for kind in KINDS if (names := store.names(kind))}
     return {
         "name": name,
         "read": run.share,
         "records": len(store),
         **{key: getattr(store, key) for key in ("version", "first", "last")},
-        "lines": lines,
+        "lines": {k: {"names": n, "sizes": store.sizes(k)} for k, n in known.items()},
         "findings": plain(described),
         "notes": plain({key: run.notes[key] for key in _NOTES if key in run.notes}),
     }

@@ -76,7 +76,7 @@ def histograms(
     """
     every = []
     for chunk, rows in run.store.between(*(span or (run.store.first, run.store.last))):
-        keys = list(zip(chunk.layout.kinds, chunk.layout.names, strict=True))
+        keys = chunk.layout.keys
         if ("weight", name) in keys:
             row = keys.index(("weight", name))
             recorded = zip(chunk.steps[rows], chunk.counts[rows], strict=True)

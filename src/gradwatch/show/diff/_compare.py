@@ -113,12 +113,11 @@ def compare(a: Run, b: Run) -> Difference:
 
 
 def _trained(run: Run) -> dict[str, Any]:
-    last = int(run.steps[-1]) if len(run.steps) else None
     rates = run.totals.learning_rate.compressed()
     return {
         **run.notes.get("run", {}),
         "records": len(run.steps),
-        "last step": last,
+        "last step": int(run.steps[-1]) if len(run.steps) else None,
         "first learning rate": float(rates[0]) if len(rates) else None,
     }
 
@@ -127,10 +126,8 @@ def _layer(a: Series, b: Series) -> LayerDifference:
     _, at_a, at_b = np.intersect1d(a.steps, b.steps, return_indices=True)
     one, two = a.norm[at_a], b.norm[at_b]
     bad_one, bad_two = _bad(a)[at_a], _bad(b)[at_b]
-    there = ~(np.ma.getmaskarray(one) | np.ma.getmaskarray(two))
-    both = there & ~bad_one & ~bad_two
-    differ = (both & (one.data != two.data)) | (bad_one != bad_two)
-    apart = a.steps[at_a][differ]
+    both = ~(np.ma.getmaskarray(one) | np.ma.getmaskarray(two) | bad_one | bad_two)
+    apart = a.steps[at_a][(both & (one.data != two.data)) | (bad_one != bad_two)]
     known_one, known_two = one.data[both], two.data[both]
     with np.errstate(all="ignore"):
         ratios = known_two / known_one

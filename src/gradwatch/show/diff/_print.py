@@ -40,8 +40,7 @@ def parts(difference: Difference) -> Iterator[RenderableType]:
             for name, pair in difference.facts.items()
         ]
         columns: Columns = [(name, "left") for name in ("what", "a", "b")]
-        facts = Grid("What was trained", columns, [("", records)])
-        yield FittedTable(lambda _: facts)
+        yield FittedTable(lambda _: Grid("What was trained", columns, [("", records)]))
         yield Text("")
     yield from _norms(difference, layers)
     for which, names in zip("ab", difference.only, strict=True):
@@ -81,8 +80,7 @@ def _norms(difference: Difference, layers: str) -> Iterator[RenderableType]:
     numbers = ("norm a", "norm b", "b / a", "since step", "not finite")
     columns: Columns = [("layer", "left"), *((heading, "right") for heading in numbers)]
     records = [_record(layer) for layer in differ[:SHOWN]]
-    grid = Grid(title, columns, [("", records)], footer=footer)
-    yield FittedTable(lambda _: grid)
+    yield FittedTable(lambda _: Grid(title, columns, [("", records)], footer=footer))
 
 
 def _record(layer: LayerDifference) -> tuple[Cell, ...]:

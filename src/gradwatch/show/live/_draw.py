@@ -134,8 +134,7 @@ class Picture:
         facts = Text("  ".join([*parts, ""]))
         room = max(8, width - facts.cell_len - end.cell_len)
         shown = printable(str(run.directory))
-        head = Text(fold([shown], room)[shown], _BOLD)
-        return Text.assemble(head, facts, end)
+        return Text.assemble((fold([shown], room)[shown], _BOLD), facts, end)
 
     def _status(self) -> tuple[str, str]:
         """Returns the state of the training, and its style."""

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from ..._errors import GradwatchError, arg, counted
+from ..._errors import arg, counted, require
 from ...run import Reader, Run
 from .._format import printable
 from ._draw import Picture, showable
@@ -69,11 +69,9 @@ def follow(
         GradwatchError: If `refresh` is not in its range, or `path` is a file.
         RunError: If there is no run to show once, or it is of a newer version.
     """
-    if not 0 < refresh <= FASTEST:
-        raise GradwatchError(
-            f"{arg('refresh')} must be above 0, and at most {FASTEST:g} redraws a "
-            f"second. Received: {refresh!r}. Leave it out for {FASTEST:g}."
-        )
+    rule = f"{arg('refresh')} must be above 0, and at most {FASTEST:g} redraws a "
+    way_out = f"Leave it out for {FASTEST:g}."
+    require(0 < refresh <= FASTEST, f"{rule}second.", refresh, way_out)
     reader = Reader(Path(path), window=KEPT)
     if reader.directory.is_file():
         reader.check()  # raises: it is no directory

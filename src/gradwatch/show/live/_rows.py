@@ -77,8 +77,7 @@ def rows_of(run: Run) -> list[LiveRow]:
         state: newest(Quantity(name, name, "")) for state, (name, _) in _BAD.items()
     }
     rows: list[LiveRow] = []
-    keys = zip(chunk.layout.kinds, chunk.layout.names, strict=True)
-    for source, (own_kind, name) in enumerate(keys):
+    for source, (own_kind, name) in enumerate(chunk.layout.keys):
         if own_kind != kind:
             continue
         past = states[recent.names.index(name)]

@@ -39,8 +39,7 @@ def gathered(
     width, cells = 1, max(1, cells)
     while (before + count - 1) // width - before // width >= cells:
         width *= 2
-    cell_of = (before + np.arange(count)) // width
-    starts = np.flatnonzero(np.diff(cell_of, prepend=-1))
+    starts = np.flatnonzero(np.diff((before + np.arange(count)) // width, prepend=-1))
     finite = states == NUMBER
     logs = np.log10(np.where(finite, norms, 1.0))
     number = np.add.reduceat(finite.astype(int), starts, axis=0)

@@ -46,8 +46,7 @@ def embedded(runs: Sequence[ReportData]) -> str:
     count = max(24, _CELLS // max(1, rows))
     for index, data in enumerate(runs):
         run = data.run
-        findings = [finding.to_dict() for finding in data.findings]
-        own = facts_of(data.name, run, findings)
+        own = facts_of(data.name, run, [each.to_dict() for each in data.findings])
         spans.append(_heats(f"{index}/", run, count, arrays))
         own["records"] = int((arrays.get(f"{index}/steps/first", _NONE) >= 0).sum())
         own["notes"] = {}  # they stand in the page

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..._errors import GradwatchError, arg, quoted
+from ..._errors import GradwatchError, arg, quoted, require
 from ...run import Run, open_run
 from ..charts import plain
 from ._data import ReportData, report_data
@@ -52,11 +52,8 @@ def report(runs: Runs, format: str = "html", *, title: str | None = None) -> str
         GradwatchError: If there are no runs, or the format is none of these.
         RunError: If a directory holds no run.
     """
-    if format not in FORMATS:
-        raise GradwatchError(
-            f"{arg('format')} must be one of {quoted(FORMATS)}. Received: {format!r}. "
-            'Give "html" for a page to look at.'
-        )
+    rule = f"{arg('format')} must be one of {quoted(FORMATS)}."
+    require(format in FORMATS, rule, format, 'Give "html" for a page to look at.')
     data = _gather(runs)
     title = title or "Training report: " + ", ".join(each.name for each in data)
     if format == "json":
@@ -93,12 +90,9 @@ def write_report(
         GradwatchError: As `report`, or if the suffix of the file names no format.
     """
     path = Path(path)
-    chosen = format or _SUFFIXES.get(path.suffix.lower())
-    if chosen is None:
-        raise GradwatchError(
-            f"{arg('path')} must end in .html, .md or .json. Received: {str(path)!r}. "
-            f"Rename it, or give {arg('format')}."
-        )
+    chosen = format or _SUFFIXES.get(path.suffix.lower(), "")
+    rule = f"{arg('path')} must end in .html, .md or .json."
+    require(chosen != "", rule, str(path), f"Rename it, or give {arg('format')}.")
     text = report(runs, chosen, title=title)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")

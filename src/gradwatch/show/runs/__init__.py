@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..._errors import GradwatchError
+from ..._errors import GradwatchError, require
 from ...diagnose import Finding, evidence_of
 from ...run import Run
 from .._plot import needs_matplotlib, theme_named
@@ -63,11 +63,8 @@ def plot_run(
 
 def _plot_totals(run: Run, name: str, names: Names, theme: Theme) -> Figure:
     """Returns the figure of a quantity of the step as a whole."""
-    if names is not None:
-        raise GradwatchError(
-            f"`names` must be left out for {name!r}, which is of the step as a "
-            f"whole. Received: {names!r}."
-        )
+    rule = f"`names` must be left out for {name!r}, which is of the step as a whole."
+    require(names is None, rule, names)
     row = CURVES.index(name)
     every, _ = curves(run, count=720)
     drawn = every.only([row], (every.flags[row] & MEASURED) != 0)
@@ -118,11 +115,8 @@ def plot_run_histogram(run: Run, name: str, *, theme: ThemeName) -> Figure:
     colours = theme_named(theme)
     check_recorded(run)
     series = run[name]
-    if series.kind != "weight":
-        raise GradwatchError(
-            "`name` must be a weight: of activations no histogram is recorded. "
-            f"Received: {name!r}. `run.names` lists the weights."
-        )
+    rule = "`name` must be a weight: of activations no histogram is recorded."
+    require(series.kind == "weight", rule, name, "`run.names` lists the weights.")
     if not len(series.histogram_steps):
         raise GradwatchError(
             f"`name` must be a weight with histograms. Received: {name!r}, of a run "

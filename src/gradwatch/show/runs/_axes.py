@@ -66,9 +66,6 @@ def badges_of(run: Run, names: Sequence[str]) -> list[Badge]:
     return badges
 
 
-Words = tuple[str, str]
-
-
 def nonfinite_signs(theme: Theme) -> tuple[tuple[int, str, str, str], ...]:
     """Returns the flag, the marker, the colour and the label of each kind."""
     colours, labels = (theme.nan, theme.posinf, theme.neginf), ("NaN", "+∞", "−∞")
@@ -83,7 +80,7 @@ def ramp(theme: Theme) -> Colormap:
 
 @contextmanager
 def run_figure(
-    run: Run, words: Words, badges: Sequence[Badge], height: float, theme: Theme
+    run: Run, words: Sequence[str], badges: Sequence[Badge], height: float, theme: Theme
 ) -> Iterator[tuple[Figure, Axes]]:
     """Yields a figure, and its axes to draw into; then adds what is around them.
 
@@ -177,8 +174,7 @@ def _draw_badges(ax: Axes, badges: Sequence[Badge], theme: Theme) -> None:
         while any(abs(step - other) < apart for other in taken):
             step += apart / 4
         taken.append(step)
-        units = ("data", "axes fraction")
-        note(ax, str(number), (step, 1), (0, 9), units, **style)
+        note(ax, str(number), (step, 1), (0, 9), ("data", "axes fraction"), **style)
 
 
 def explain(ax: Axes, text: str, colour: str | None = None, **style: Any) -> None:

@@ -82,8 +82,7 @@ def _title(finding: Finding, room: float) -> str:
 def _draw_course(ax: Axes, theme: Theme, seen: Evidence, finding: Finding) -> None:
     """Draws numbers over steps."""
     names = tuple(seen.lines)[:MOST_LINES]
-    values = np.array([seen.lines[name] for name in names])
-    values = values.reshape(-1, len(seen.steps))
+    values = np.array([seen.lines[name] for name in names]).reshape(-1, len(seen.steps))
     flags = np.zeros(values.shape, np.uint8)
     if finding.symptom == "nonfinite":  # elsewhere NaN is "not known yet"
         flags[np.isnan(values)] = NAN

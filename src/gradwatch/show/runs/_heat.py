@@ -41,8 +41,7 @@ def columns_for(steps: NDArray[np.int64], most: int = COLUMNS) -> int:
     """
     if len(steps) < 2:
         return 1
-    widest = int(np.diff(steps).max())
-    whole = int(steps[-1] - steps[0]) // widest + 1
+    whole = int(steps[-1] - steps[0]) // int(np.diff(steps).max()) + 1
     return max(1, min(most, len(steps), max(whole, _FEWEST)))
 
 
@@ -51,8 +50,7 @@ def draw_heat(
 ) -> None:
     """Draws numbers by the ramp and the rest in colours of their own."""
     count = len(heat.names)
-    extent = heat.low, heat.high, count - 0.5, -0.5
-    box: Style = {"aspect": "auto", "extent": extent}
+    box: Style = {"aspect": "auto", "extent": (heat.low, heat.high, count - 0.5, -0.5)}
     on_scale = (NUMBER,) if quantity.scale == "log" else (NUMBER, ZERO)
     # Masked where there is a number on the scale, or no step.
     hidden = np.isin(heat.states, on_scale) | (heat.first < 0)

@@ -84,8 +84,7 @@ def _octaves(counts: NDArray[np.int64]) -> tuple[int, int]:
     lows = np.argmax(along[full] > 1 - _NEAR, axis=1)
     highs = OCTAVES - 1 - np.argmax(both[full][:, ::-1] > 0, axis=1)
     low, high = int(lows.min()), int(highs.max())
-    short = max(0, 8 - (high - low + 1))
-    return max(0, low - short), high
+    return max(0, min(low, high - 7)), high
 
 
 def _edges(steps: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -85,7 +85,6 @@ def draw_lines(
 def _name_lines(ax: Axes, names: Sequence[str]) -> None:
     """Writes names beside the ends of lines, moved apart where they would touch."""
     short = fold((printable(name) for name in names), 30)
-    figure = ax.get_figure(root=True)
     apart = 0.155 / inches(ax)[1]  # of the axis
     to_share = ax.transScale + ax.transLimits
     ends: list[tuple[float, Line2D, str]] = []
@@ -101,10 +100,9 @@ def _name_lines(ax: Axes, names: Sequence[str]) -> None:
         heights[index] = max(heights[index], heights[index - 1] + apart)
     over = max(0.0, heights[-1] - 1.0) if heights else 0.0
     style: Style = {"va": "center", "fontsize": 8.5, "parse_math": False}
-    style["transform"] = offset_copy(ax.transAxes, figure, x=0.08)
+    style["transform"] = offset_copy(ax.transAxes, ax.get_figure(root=True), x=0.08)
     for at, (_, line, name) in zip(heights, ends, strict=True):
-        text = short[printable(name)]
-        ax.text(1, at - over, text, color=line.get_color(), **style)
+        ax.text(1, at - over, short[printable(name)], color=line.get_color(), **style)
 
 
 def draw_signs(ax: Axes, theme: Theme, heat: Heat) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from ..._errors import AddressError, GradwatchError, closest, counted, quoted
+from ..._errors import AddressError, GradwatchError, closest, counted, quoted, require
 from ...run import KINDS, Run
 from ..charts import CURVES, QUANTITIES, Quantity
 
@@ -39,12 +39,9 @@ def quantity_of(name: str, kind: str) -> Quantity | None:
     """
     if name in TOTALS:
         return None
-    if kind not in KINDS:
-        raise GradwatchError(
-            f"`kind` must be one of {quoted(KINDS)}. Received: {kind!r}. A weight's "
-            'gradient is a "weight", an activation\'s an "activation", and the '
-            'activation itself a "value".'
-        )
+    way_out = 'A weight\'s gradient is a "weight", an activation\'s an "activation", '
+    way_out += 'and the activation itself a "value".'
+    require(kind in KINDS, f"`kind` must be one of {quoted(KINDS)}.", kind, way_out)
     if name not in QUANTITIES:
         known = [*QUANTITIES, *TOTALS]
         near = closest(str(name), known)
@@ -54,11 +51,9 @@ def quantity_of(name: str, kind: str) -> Quantity | None:
             f"There are {quoted(known, len(known))}."
         )
     quantity = QUANTITIES[name]
-    if kind not in quantity.kinds:
-        raise GradwatchError(
-            f"`kind` must be one that has a {quantity.label}. Received: {kind!r}. "
-            f"{name!r} is known of {quoted(quantity.kinds)}."
-        )
+    rule = f"`kind` must be one that has a {quantity.label}."
+    way_out = f"{name!r} is known of {quoted(quantity.kinds)}."
+    require(kind in quantity.kinds, rule, kind, way_out)
     return quantity
 
 

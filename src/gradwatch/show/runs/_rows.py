@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import GradwatchError
+from ..._errors import require
 from ...run import Run
 from ...summarise import COLUMNS, Row, is_blank
 
@@ -25,12 +25,10 @@ def nearest(run: Run, step: Any) -> int:
         return len(run.steps) - 1
     first, last = int(run.steps[0]), int(run.steps[-1])
     whole = isinstance(step, int | np.integer) and not isinstance(step, bool)
-    if not whole or not first <= step <= last:
-        raise GradwatchError(
-            f"`step` must be a step from {first:,} to {last:,}, between which this run "
-            f"was recorded. Received: {step!r}. Leave it out for the last one; "
-            "`run.steps` lists them all."
-        )
+    rule = f"`step` must be a step from {first:,} to {last:,}, between which this run "
+    way_out = "Leave it out for the last one; `run.steps` lists them all."
+    fits = whole and first <= step <= last
+    require(fits, f"{rule}was recorded.", step, way_out)
     return int(np.argmin(np.abs(run.steps - int(step))))
 
 
@@ -41,9 +39,7 @@ def rows_at(run: Run, index: int, kinds: tuple[str, ...]) -> list[Row]:
     """
     chunk, at = run.store.at(index)
     facts: dict[str, Any] = run.notes.get("model", {}).get("weights", {})
-    layout = chunk.layout
-    keys = zip(layout.kinds, layout.names, strict=True)
-    index_of = {key: row for row, key in enumerate(keys)}
+    index_of = {key: row for row, key in enumerate(chunk.layout.keys)}
     columns = {name: chunk.column(name)[at] for name in _COLUMNS}
     blanks = {name: is_blank(values) for name, values in columns.items()}
     rows = []
@@ -65,6 +61,6 @@ def rows_at(run: Run, index: int, kinds: tuple[str, ...]) -> list[Row]:
                 value, whole = values[row].item(), column in _COUNTS
                 none = blanks[column][row] or (whole and math.isnan(value))
                 numbers[column] = None if none else int(value) if whole else value
-            size = layout.sizes[row] or 1
+            size = chunk.layout.sizes[row] or 1
             rows.append(Row(name, kind, shape, "float32", size, **numbers))
     return rows

@@ -180,12 +180,7 @@ class Headline(keras.callbacks.Callback):
 
 def _joined(logs: Any, ours: Mapping[str, float]) -> Any:
     """Returns logs with our numbers, which never replace those of the user."""
-    if not isinstance(logs, dict):
-        return logs
-    joined = {**logs, **ours}
-    if len(joined) < len(logs) + len(ours):  # a `train_step` logs one by this name
-        joined |= logs
-    return joined
+    return {**logs, **ours, **logs} if isinstance(logs, dict) else logs
 
 
 class FitSteps:
@@ -223,19 +218,13 @@ class FitSteps:
                 # Between two epochs lies more than a step.
                 recorder.took(now - self._began if self.batch else None)
             self._began = now
-            first = recorder.step, self.batch, self.batches
-            details = [recorder.detail(*first)]
-            if steps > 1:
-                details += self._details_after(*first, steps)
-            self._details = details
-            if details[0] or not stream.is_quiet:
+            step, batch = recorder.step, self.batch
+            self._details = details = [
+                recorder.detail(step + ahead, batch + ahead, self.batches)
+                for ahead in range(steps)
+            ]
+            if details != [0] or not stream.is_quiet:
                 stream.arm(details)
-
-    def _details_after(
-        self, step: int, batch: int, batches: int | None, steps: int
-    ) -> list[int]:
-        ahead = range(1, steps)
-        return [self._recorder.detail(step + n, batch + n, batches) for n in ahead]
 
     def after(self, logs: Any) -> None:
         """Records what the steps sent."""

@@ -247,8 +247,7 @@ class Cost:
         # A tenth of the difference: follows a change within some tens of steps.
         self._usual += 0.1 * (min(each, 2 * usual) - usual)
         if quiet:
-            self._quiet.seconds += seconds
-            self._quiet.steps += steps
+            self._quiet.add(seconds, steps, 0)
             return
         self._busy.add(seconds, steps, records)
         self._latest.add(seconds, steps, records)

@@ -260,14 +260,6 @@ class Backend(ABC):
         raise NotImplementedError
 
     @abstractmethod
-    def positive_gradient(self, tensor: Tensor) -> Tensor:
-        """Returns the tensor; only the positive part of its gradient goes on."""
-
-    @abstractmethod
-    def dense(self, gradient: Sparse) -> Tensor:
-        """Returns all rows of a sparse gradient."""
-
-    @abstractmethod
     def is_eager(self, tensor: Tensor) -> bool:
         """Returns whether the tensor has a value now."""
 

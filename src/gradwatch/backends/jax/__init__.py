@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from ..._keras import jax_state_is_synced
-from .._protocol import Backend, Program, Runner, Sparse, Tensor
+from .._protocol import Backend, Program, Runner, Tensor
 from .graph import traced
-from .passes import JaxRunner, positive_gradient
+from .passes import JaxRunner
 from .step import JaxWatchedStep
 
 
@@ -26,7 +25,6 @@ class Jax(Backend):
     HAS_TAPE = False
     watching = JaxWatchedStep()
     traced = staticmethod(traced)
-    positive_gradient = staticmethod(positive_gradient)
 
     def prepare(
         self,
@@ -38,11 +36,6 @@ class Jax(Backend):
     ) -> Runner:
         """Makes a program ready to run on batches like these tensors."""
         return JaxRunner(program, list(variables), tensors, compiled=compiled)
-
-    def dense(self, gradient: Sparse) -> Tensor:
-        """Returns all rows of a sparse gradient."""
-        zeros = jnp.zeros(gradient.shape, gradient.values.dtype)
-        return zeros.at[gradient.indices].add(gradient.values)
 
     def is_eager(self, tensor: Tensor) -> bool:
         """Returns whether the tensor has a value now."""

@@ -331,13 +331,3 @@ class TFTape:
     def detached(self, target: Tensor) -> Tensor:
         """Returns the value of the target."""
         return target
-
-
-def positive_gradient(tensor: Tensor) -> Tensor:
-    """Returns the tensor; of its gradient only what is positive goes on."""
-
-    @tf.custom_gradient  # type: ignore[untyped-decorator]
-    def gate(inside: Tensor) -> Any:
-        return tf.identity(inside), tf.nn.relu
-
-    return gate(tensor)

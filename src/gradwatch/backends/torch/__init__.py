@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._protocol import Backend, Program, Runner, Sparse, Tensor
+from .._protocol import Backend, Program, Runner, Tensor
 from .graph import traced
-from .passes import TorchRunner, TorchTape, positive_gradient
+from .passes import TorchRunner, TorchTape
 from .step import TorchWatchedStep
 
 
@@ -21,7 +21,6 @@ class Torch(Backend):
     watching = TorchWatchedStep()
     tape = TorchTape
     traced = staticmethod(traced)
-    positive_gradient = staticmethod(positive_gradient)
 
     def prepare(
         self,
@@ -34,11 +33,6 @@ class Torch(Backend):
         """Makes a program ready to run; torch has no compiled form of it."""
         del tensors, compiled
         return TorchRunner(program, variables)
-
-    def dense(self, gradient: Sparse) -> Tensor:
-        """Returns all rows of a sparse gradient."""
-        zeros = torch.zeros(gradient.shape, dtype=gradient.values.dtype)
-        return zeros.index_add(0, gradient.indices, gradient.values)
 
     def is_eager(self, tensor: Tensor) -> bool:
         """Returns True: in torch every tensor has a value."""

@@ -241,22 +241,3 @@ class TorchTape:
     def detached(self, target: Tensor) -> Tensor:
         """Returns the value of the target."""
         return target.detach()
-
-
-class _Gate(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor) -> Tensor:
-        """Leaves the values alone."""
-        del ctx
-        return tensor.view_as(tensor)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        """Leaves negative gradients out."""
-        del ctx
-        return gradient.clamp(min=0)
-
-
-def positive_gradient(tensor: Tensor) -> Tensor:
-    """Returns the tensor; of its gradient only what is positive goes on."""
-    return _Gate.apply(tensor)  # type: ignore[no-untyped-call]

@@ -128,8 +128,6 @@ class Runner(Protocol):
 
     compiled: bool
     """True if it holds a compiled pass and nothing of the model, and may be kept."""
-    facts: Any
-    outputs: dict[str, tuple[int, ...]]
 
     def __call__(self, tensors: Sequence[Tensor]) -> Passed:
         """Runs forward and backward once."""
@@ -148,11 +146,8 @@ class NativeTape(Protocol):
     def __exit__(self, *exception: object) -> None:
         """Stops recording; the tape may be asked afterwards."""
 
-    def watch(self, variable: Any) -> None:
-        """Makes a frozen variable part of the graph."""
-
-    def watch_tensor(self, tensor: Tensor) -> None:
-        """Makes a plain tensor part of the graph."""
+    def watch(self, tensor: Tensor) -> None:
+        """Makes a plain tensor, or a frozen weight, part of the graph."""
 
     def gradient(self, target: Tensor, sources: Sequence[Any]) -> list[Any]:
         """Differentiates; may be called more than once."""
@@ -161,9 +156,6 @@ class NativeTape(Protocol):
         self, target: Tensor, sources: Sequence[Any], **options: Any
     ) -> list[Any]:
         """Differentiates, with results as the framework's own tape gives them."""
-
-    def detached(self, target: Tensor) -> Tensor:
-        """Returns the value of the target."""
 
 
 class Sweep(Protocol):

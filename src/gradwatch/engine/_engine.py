@@ -52,6 +52,7 @@ class _Prepared:
     """
 
     runner: Runner | None
+    shapes: dict[str, tuple[int, ...]]
     absent: list[Entry]
     raw: list[Any]
     weights: dict[str, Any]
@@ -122,7 +123,7 @@ class Engine:
                 once = self.compiled is None and prepared is None and not loop
                 return self._first(model, batch, target, key, once=once)
             self._prepared.move_to_end(key)
-        target.check(runner.outputs)
+        target.check(prepared.shapes)
         with current().restored(prepared.raw):
             passed = self._execute(runner, model, batch, target)
         return _captured(passed, prepared, batch)
@@ -169,6 +170,7 @@ class Engine:
                 runner, passed = self._prepare_and_run(program)
         prepared = _Prepared(
             runner,
+            {name: tuple(output.shape) for name, output in passed.outputs.items()},
             list(absent(program.selection, tree, passed.facts)),
             current().raw_state(layers),
             {name: node.variable for name, node in tree.weights.items()},

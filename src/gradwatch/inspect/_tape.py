@@ -108,7 +108,7 @@ class Tape:
                 selection = self._selection(tree)
                 for node in selection.weights.values():
                     if not node.trainable:
-                        native.watch(node.variable)
+                        native.watch(node.variable.value)
                 session = Session(tree, selection, native.recorder)
                 stack.enter_context(session.open(alone=False))
                 self._session = session
@@ -144,7 +144,7 @@ class Tape:
                 "used. Received: a call after the block."
             )
         for item in keras.tree.flatten(tensor):
-            native.watch_tensor(_source("tensor", item))
+            native.watch(_source("tensor", item))
 
     def gradient(self, target: Any, sources: Any, **options: Any) -> Any:
         """Returns gradients in the structure of `sources`, like `tf.GradientTape`.
@@ -183,7 +183,7 @@ class Tape:
                 "nor variables. Write `gradwatch.Tape(model)`, or "
                 "`tape.gradients(target, {'w': w})`."
             )
-        value = keras.ops.reshape(native.detached(target), ())
+        value = keras.ops.reshape(keras.ops.stop_gradient(target), ())
         return Gradients(result, target="the target", value=value)
 
     def _named(self, native: Any, target: Any, session: Session) -> list[Entry]:
@@ -257,9 +257,8 @@ def _plain(native: Any, target: Any, variables: Any) -> list[Entry]:
     return _differentiated(native, target, sources, None)
 
 
-def _unrelated(leaf: Leaf, facts: Facts) -> Reason:
+def _unrelated(leaf: Leaf) -> Reason:
     """Returns the reason for a plain tensor; no fact of a pass is known of it."""
-    del facts
     return Reason(
         "not_on_path",
         f"Nothing this tape recorded leads from the target to {leaf.address!r}. A "
@@ -278,7 +277,7 @@ def _differentiated(
         facts.specs[leaf] = (tuple(weight.shape), dtype)
     recorder = native.recorder
     taps, kept = (recorder.leaves, recorder.kept) if session else ({}, {})
-    explain = partial(not_recorded if session else _unrelated, facts=facts)
+    explain = partial(not_recorded, facts=facts) if session else _unrelated
     sources = {**weights, **taps}
     gradients = native.gradient(target, list(sources.values()))
     return entries(facts, dict(zip(sources, gradients, strict=True)), kept, explain)

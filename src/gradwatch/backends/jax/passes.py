@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, get_opaque_trace_state, jaxpr_as_fun
 
-from .._common import shapes, unscaled
+from .._common import scaled, unscaled
 from .._flow import analyse
 from .._protocol import Leaf, Outcome, Passed, Recorder, Tensor
 from .graph import flow_of
@@ -77,21 +77,17 @@ class JaxRunner:
         def forward(values: Any, batch: Any, zeros: list[Tensor]) -> Any:
             recorder = JaxRecorder(dict(zip(leaves, zeros, strict=True)), addresses)
             outcome: Outcome = program(recorder, values, batch)
-            target = outcome.value
-            if outcome.scale is not None:
-                target = target * outcome.scale.astype(target.dtype)
             holder.update(outcome=outcome, kept=list(recorder.kept))
             scale = [] if outcome.scale is None else [outcome.scale]
             kept = list(recorder.kept.values())
             outputs, extras = list(outcome.outputs.values()), outcome.extras
-            return target, outcome.value, outputs, kept, extras, scale
+            return scaled(outcome), outcome.value, outputs, kept, extras, scale
 
         closed, result = jax.make_jaxpr(forward, return_shape=True)(
             [v.value for v in variables], list(tensors), list(leaves.values())
         )
         outcome = holder["outcome"]
         self.facts = outcome.facts
-        self.outputs = shapes(outcome.outputs)
         names = list(outcome.outputs)
         self.verdicts = analyse(flow_of(closed, list(leaves), names, addresses))
         connected = [leaf for leaf in leaves if self.verdicts[leaf].connected]
@@ -146,19 +142,17 @@ def _differentiated(
     """Returns the function from values and batch to everything a pass gives."""
     function = jaxpr_as_fun(closed)
     structure = jax.tree.structure(result)
-    free = [leaf for leaf in leaves if leaf in set(connected)]
 
     def run(values: list[Tensor], batch: list[Tensor]) -> Any:
+        zeros = {n: jnp.zeros(spec.shape, spec.dtype) for n, spec in leaves.items()}
+
         def target(some: list[Tensor]) -> Any:
-            given = dict(zip(free, some, strict=True))
-            zeros = [
-                given[leaf] if leaf in given else jnp.zeros(spec.shape, spec.dtype)
-                for leaf, spec in leaves.items()
-            ]
-            out = jax.tree.unflatten(structure, function(*values, *batch, *zeros))
+            given = zeros | dict(zip(connected, some, strict=True))
+            flat = function(*values, *batch, *given.values())
+            out = jax.tree.unflatten(structure, flat)
             return out[0], out[1:]
 
-        start = [jnp.zeros(leaves[leaf].shape, leaves[leaf].dtype) for leaf in free]
+        start = [zeros[leaf] for leaf in connected]
         (_, rest), gradients = jax.value_and_grad(target, has_aux=True)(start)
         value, outputs, kept, extras, scale = rest
         gradients = [unscaled(g, scale[0] if scale else None) for g in gradients]

@@ -275,10 +275,6 @@ class Backend(ABC):
         del raw
         return contextlib.nullcontext()
 
-    def protected(self, layers: Sequence[Any]) -> AbstractContextManager[None]:
-        """Protects what a pass could change outside of Keras's own variables."""
-        return self.restored(self.raw_state(layers))
-
     def synchronise(self, model: Any) -> None:
         """Gives variables their values, where `fit` holds them elsewhere."""
         del model

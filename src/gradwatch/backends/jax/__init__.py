@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import jax
 
 from ..._keras import jax_state_is_synced
-from .._protocol import Backend, Program, Runner, Tensor
+from .._protocol import Backend, Tensor
 from .graph import traced
 from .passes import JaxRunner
 from .step import JaxWatchedStep
@@ -24,18 +23,8 @@ class Jax(Backend):
     # JAX differentiates functions; there is nothing a tape could record.
     HAS_TAPE = False
     watching = JaxWatchedStep()
+    prepare = JaxRunner
     traced = staticmethod(traced)
-
-    def prepare(
-        self,
-        program: Program,
-        variables: Sequence[Any],
-        tensors: Sequence[Tensor],
-        *,
-        compiled: bool,
-    ) -> Runner:
-        """Makes a program ready to run on batches like these tensors."""
-        return JaxRunner(program, list(variables), tensors, compiled=compiled)
 
     def is_eager(self, tensor: Tensor) -> bool:
         """Returns whether the tensor has a value now."""

@@ -63,14 +63,14 @@ class JaxRunner:
     def __init__(
         self,
         program: Any,
-        variables: list[Any],
+        variables: Sequence[Any],
         tensors: Sequence[Tensor],
         *,
         compiled: bool,
     ) -> None:
         self.compiled = compiled
-        self.variables = variables
-        leaves = _discover(program, variables, tensors)
+        self.variables = [*variables]
+        leaves = _discover(program, self.variables, tensors)
         addresses: list[str] = []
         holder: dict[str, Any] = {}
 
@@ -78,13 +78,13 @@ class JaxRunner:
             recorder = JaxRecorder(dict(zip(leaves, zeros, strict=True)), addresses)
             outcome: Outcome = program(recorder, values, batch)
             holder.update(outcome=outcome, kept=list(recorder.kept))
-            scale = [] if outcome.scale is None else [outcome.scale]
             kept = list(recorder.kept.values())
             outputs, extras = list(outcome.outputs.values()), outcome.extras
-            return scaled(outcome), outcome.value, outputs, kept, extras, scale
+            target = scaled(outcome)
+            return target, outcome.value, outputs, kept, extras, outcome.scale
 
         closed, result = jax.make_jaxpr(forward, return_shape=True)(
-            [v.value for v in variables], list(tensors), list(leaves.values())
+            [v.value for v in self.variables], list(tensors), list(leaves.values())
         )
         outcome = holder["outcome"]
         self.facts = outcome.facts
@@ -155,7 +155,7 @@ def _differentiated(
         start = [zeros[leaf] for leaf in connected]
         (_, rest), gradients = jax.value_and_grad(target, has_aux=True)(start)
         value, outputs, kept, extras, scale = rest
-        gradients = [unscaled(g, scale[0] if scale else None) for g in gradients]
+        gradients = [unscaled(g, scale) for g in gradients]
         return value, outputs, kept, extras, gradients
 
     return run

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import bisect
 import contextlib
-import itertools
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import FrameType
 from typing import Any
@@ -189,11 +188,9 @@ class TFEager:
         if suspicious(gradients):
             # Some models run only eagerly; then there is no graph to explain by.
             with contextlib.suppress(Exception):
-                traced = TFCompiled(
-                    self.program, self.variables, tensors
-                ).traced.verdicts
+                traced = TFCompiled(self.program, self.variables, tensors).traced
                 verdicts = {
-                    leaf: _judged(traced.get(leaf), gradient)
+                    leaf: _judged(traced.verdicts.get(leaf), gradient)
                     for leaf, gradient in gradients.items()
                 }
         return passed(outcome, gradients, recorder.kept, verdicts)
@@ -210,18 +207,18 @@ class TFCompiled:
     """Traces the program once; holds the graph, not the program or the model."""
 
     compiled = True
+    traced: Passed
+    """A graph returns lists of tensors; this shows which is which."""
 
     def __init__(
         self, program: Program, variables: Sequence[Any], tensors: Sequence[Tensor]
     ) -> None:
-        # A graph returns a flat list of tensors; this shows which is which.
-        self.traced: Any = None
-
-        def traced(*arguments: Tensor) -> list[Tensor]:
+        def traced(*arguments: Tensor) -> list[Any]:
             recorder, outcome, gradients = run(program, variables, arguments)
             verdicts = analyse(flow_of(recorder, outcome))
             self.traced = passed(outcome, gradients, recorder.kept, verdicts)
-            return _flattened(self.traced)
+            groups = (getattr(self.traced, name).values() for name in _GROUPS)
+            return [self.traced.value, *([*map(_native, each)] for each in groups)]
 
         signature = [tf.type_spec_from_value(tensor) for tensor in tensors]
         function = tf.function(traced, autograph=False)
@@ -231,41 +228,23 @@ class TFCompiled:
 
     def __call__(self, tensors: Sequence[Tensor]) -> Passed:
         """Runs the graph."""
-        return _filled(self.traced, iter(self._function(*tensors)))
+        value, *groups = self._function(*tensors)
+        filled: dict[str, Any] = {}
+        for name, group in zip(_GROUPS, groups, strict=True):
+            traced = getattr(self.traced, name).items()
+            each = zip(traced, group, strict=True)
+            filled[name] = {key: as_sparse(new, old) for (key, old), new in each}
+        return replace(self.traced, value=value, **filled)
 
 
-def _flattened(passed: Passed) -> list[Tensor]:
-    """Returns all tensors of a pass as the flat list that a graph can return."""
-    groups = (passed.outputs, passed.gradients, passed.kept, passed.extras)
-    flat = [passed.value]
-    for item in itertools.chain.from_iterable(group.values() for group in groups):
-        if isinstance(item, Sparse):
-            flat += [item.indices, item.values]
-        elif item is not None:
-            flat.append(item)
-    return flat
+_GROUPS = ("outputs", "gradients", "kept", "extras")
+"""The tensors of a pass by name."""
 
 
-def _filled(traced: Passed, flat: Iterator[Tensor]) -> Passed:
-    """Returns a pass like the traced one, with the tensors that its graph returned."""
-
-    def next_like(item: Any) -> Any:
-        if isinstance(item, Sparse):
-            return Sparse(next(flat), next(flat), item.shape)
-        return None if item is None else next(flat)
-
-    def fill(group: Mapping[Any, Any]) -> dict[Any, Any]:
-        return {key: next_like(item) for key, item in group.items()}
-
-    # In the order of `_flattened`: these arguments are evaluated from left to right.
-    return replace(
-        traced,
-        value=next(flat),
-        outputs=fill(traced.outputs),
-        gradients=fill(traced.gradients),
-        kept=fill(traced.kept),
-        extras=fill(traced.extras),
-    )
+def _native(item: Any) -> Any:
+    """Returns a sparse gradient in the form that a graph can return."""
+    is_sparse = isinstance(item, Sparse)
+    return tf.IndexedSlices(item.values, item.indices) if is_sparse else item
 
 
 class TFTape:

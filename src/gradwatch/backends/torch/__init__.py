@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._protocol import Backend, Program, Runner, Tensor
+from .._protocol import Backend, Tensor
 from .graph import traced
 from .passes import TorchRunner, TorchTape
 from .step import TorchWatchedStep
@@ -19,20 +19,9 @@ class Torch(Backend):
     """The backend for `KERAS_BACKEND=torch`."""
 
     watching = TorchWatchedStep()
+    prepare = TorchRunner
     tape = TorchTape
     traced = staticmethod(traced)
-
-    def prepare(
-        self,
-        program: Program,
-        variables: Sequence[Any],
-        tensors: Sequence[Tensor],
-        *,
-        compiled: bool,
-    ) -> Runner:
-        """Makes a program ready to run; torch has no compiled form of it."""
-        del tensors, compiled
-        return TorchRunner(program, variables)
 
     def is_eager(self, tensor: Tensor) -> bool:
         """Returns True: in torch every tensor has a value."""

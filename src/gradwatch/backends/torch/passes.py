@@ -60,11 +60,13 @@ class TorchRecorder(Recorder):
 
 
 class TorchRunner:
-    """Runs the program; torch builds its graph anew each time."""
+    """Runs the program; torch builds its graph anew each time, and compiles nothing."""
 
     compiled = False
 
-    def __init__(self, program: Program, variables: Sequence[Any]) -> None:
+    def __init__(
+        self, program: Program, variables: Sequence[Any], *_: Any, **__: Any
+    ) -> None:
         self.program = program
         self.variables = variables
 

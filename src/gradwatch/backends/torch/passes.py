@@ -19,7 +19,19 @@ from .._protocol import Leaf, Outcome, Passed, Program, Recorder, Tensor
 from .graph import Log
 
 
-class TorchRecorder(Recorder):
+class OpenTensors(Recorder):
+    """Says which tensors can be marked."""
+
+    def can_leave(self, tensor: Tensor) -> bool:
+        """Returns whether it is not wrapped by `vmap`, with which it would end."""
+        return not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+
+    def is_dense(self, tensor: object) -> bool:
+        """Returns whether it is dense; sparse layouts are left alone."""
+        return isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided
+
+
+class TorchRecorder(OpenTensors):
     """Marks tensors by a clone that is part of the graph."""
 
     def __init__(self) -> None:
@@ -40,14 +52,6 @@ class TorchRecorder(Recorder):
         if keep:
             self.kept[leaf] = tensor.detach()
         return tensor
-
-    def can_leave(self, tensor: Tensor) -> bool:
-        """Inside `vmap`, tensors are wrapped and end with it."""
-        return not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
-
-    def is_dense(self, tensor: object) -> bool:
-        """Sparse layouts are left alone."""
-        return isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided
 
     @contextlib.contextmanager
     def layer(self, address: str) -> Iterator[None]:

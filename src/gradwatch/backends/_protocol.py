@@ -210,8 +210,8 @@ class Backend(ABC):
     """True if an RNN loop calls its cell once more than there are steps."""
     COMPILES_FIRST = False
     """True if a single pass is faster compiled than operation by operation."""
-    HAS_TAPE = True
-    """True if the framework records operations as they run."""
+    tape: Callable[[], NativeTape] | None = None
+    """Returns a new tape, where the framework records operations as they run."""
     watching: WatchedStep
 
     @abstractmethod
@@ -246,10 +246,6 @@ class Backend(ABC):
             function: Returns a list of tensors; runs eagerly and in this thread.
             see: Called after each operation.
         """
-
-    def tape(self) -> NativeTape:
-        """Returns a new tape."""
-        raise NotImplementedError
 
     @abstractmethod
     def is_eager(self, tensor: Tensor) -> bool:

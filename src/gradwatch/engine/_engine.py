@@ -8,6 +8,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 import keras
@@ -207,9 +208,7 @@ class Engine:
         """Prepares a model for tracing, and restores it."""
         specs = specifications(batch.unflatten(batch.tensors))
 
-        def outputs() -> Any:
-            return compute_output_spec(tree.model, specs["x"], training=False)
-
+        outputs = partial(compute_output_spec, tree.model, specs["x"], training=False)
         with untouched(tree), prepared_loss(tree.model, target, specs["y"], outputs):
             yield
 

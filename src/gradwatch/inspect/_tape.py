@@ -72,7 +72,8 @@ class Tape:
     """
 
     def __init__(self, model: keras.Layer | None = None, *, wrt: Wrt = None) -> None:
-        if not current().HAS_TAPE:
+        new = current().tape
+        if new is None:
             raise GradwatchError(
                 "`Tape` needs a backend that records operations as they run. "
                 "Received: JAX, which differentiates functions. Use "
@@ -89,6 +90,7 @@ class Tape:
         self._model = model
         self._selectors = selectors(wrt)
         _check_selectors(self._selectors)
+        self._new = new
         self._native: Any = None
         self._session: Session | None = None
         self._open = contextlib.ExitStack()
@@ -100,7 +102,7 @@ class Tape:
                 "A `Tape` records one `with` block. Received: a second one. Make a new "
                 "`gradwatch.Tape(model)` for each step."
             )
-        native = current().tape()
+        native = self._new()
         with contextlib.ExitStack() as stack:
             stack.enter_context(native)
             if self._model is not None:

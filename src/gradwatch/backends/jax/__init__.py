@@ -20,8 +20,6 @@ class Jax(Backend):
     PROBES_RNN_CELLS = False
     # Each primitive is compiled by itself anyway: all at once is four times faster.
     COMPILES_FIRST = True
-    # JAX differentiates functions; there is nothing a tape could record.
-    HAS_TAPE = False
     watching = JaxWatchedStep()
     prepare = JaxRunner
     traced = staticmethod(traced)

@@ -187,19 +187,18 @@ class Engine:
     def _prepare_and_run(self, program: ForwardPass) -> tuple[Runner, Passed]:
         """Prepares a pass and runs it; one that cannot be compiled may run as it is."""
         runner, batch = None, program.batch
-        tensors = batch.tensors
         self.traces += 1
         try:
             runner = _prepare(program, compiled=self.compiled is not False)
             if not runner.compiled:
-                return runner, runner(tensors)
+                return runner, runner(batch.tensors)
         except Exception as error:
             _note(error, program)
             chosen = self.compiled is not None or isinstance(error, GradwatchError)
             if runner is None and not chosen:
                 with contextlib.suppress(Exception):
                     runner = _prepare(program, compiled=False)
-                    return runner, runner(tensors)
+                    return runner, runner(batch.tensors)
             raise
         return runner, self._execute(runner, program.tree.model, batch, program.target)
 
@@ -207,7 +206,6 @@ class Engine:
     def _modified(self, tree: Tree, batch: Batch, target: Target) -> Iterator[None]:
         """Prepares a model for tracing, and restores it."""
         specs = specifications(batch.unflatten(batch.tensors))
-
         outputs = partial(compute_output_spec, tree.model, specs["x"], training=False)
         with untouched(tree), prepared_loss(tree.model, target, specs["y"], outputs):
             yield

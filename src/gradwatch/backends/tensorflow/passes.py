@@ -37,8 +37,7 @@ class TFRecorder(Recorder):
 
     def __init__(self, tape: tf.GradientTape) -> None:
         self.tape = tape
-        eager = tf.executing_eagerly()
-        self.graph = None if eager else tf_ops.get_default_graph()
+        self.graph = None if tf.executing_eagerly() else tf_ops.get_default_graph()
         self.leaves: dict[Leaf, Tensor] = {}
         self.kept: dict[Leaf, Tensor] = {}
         self._addresses: dict[Any, list[tuple[int, str]]] = {}

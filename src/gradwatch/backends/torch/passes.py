@@ -164,15 +164,12 @@ def gradient_of(target: Tensor, sources: Sequence[Tensor]) -> list[Any]:
     return [next(gradients) if s.requires_grad else None for s in sources]
 
 
-class TorchTape:
+class TorchTape(contextlib.AbstractContextManager["TorchTape"]):
     """The tape behind `gradwatch.Tape`: torch's own graph."""
 
     def __init__(self) -> None:
         self.recorder = TorchRecorder()
         self._frozen: list[Tensor] = []
-
-    def __enter__(self) -> TorchTape:
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self._thaw(False)

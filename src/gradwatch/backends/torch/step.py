@@ -93,10 +93,7 @@ class TorchStream(Stream):
 
     def array(self, tensor: Tensor) -> NDArray[Any]:
         """Returns the value of a tensor."""
-        if isinstance(tensor, torch.Tensor):
-            tensor = tensor.cpu().numpy()
-        array: NDArray[Any] = tensor
-        return array
+        return np.asarray(tensor.cpu().numpy() if torch.is_tensor(tensor) else tensor)
 
 
 class TorchLoopStream(LoopStream, TorchStream):

@@ -38,7 +38,8 @@ class TorchRecorder(OpenTensors):
         self.leaves: dict[Leaf, Tensor] = {}
         self.kept: dict[Leaf, Tensor] = {}
         self.stack: list[str] = [""]
-        self.thawed: list[Tensor] = []
+        self.thawed = contextlib.ExitStack()
+        """Freezes frozen parameters again when it is left."""
 
     def mark(self, leaf: Leaf, tensor: Tensor, *, keep: bool) -> Tensor:
         """A parameter is its own leaf: wrapped torch modules read it directly."""
@@ -47,7 +48,7 @@ class TorchRecorder(OpenTensors):
         if not marked.requires_grad:
             marked.requires_grad_(True)
             if is_parameter:
-                self.thawed.append(marked)
+                self.thawed.callback(marked.requires_grad_, False)
         tensor = self.leaves[leaf] = marked
         if keep:
             self.kept[leaf] = tensor.detach()
@@ -89,7 +90,8 @@ class TorchRunner:
         self, tensors: Sequence[Tensor], mode: AbstractContextManager[Any]
     ) -> Passed:
         recorder = TorchRecorder()
-        with self._forward(recorder, tensors, mode) as (outcome, target):
+        with recorder.thawed:
+            outcome, target = self._forward(recorder, tensors, mode)
             raw = gradient_of(target, list(recorder.leaves.values()))
             gradients = {
                 leaf: unscaled(gradient, outcome.scale)
@@ -106,30 +108,24 @@ class TorchRunner:
         )
         return passed(detached, gradients, recorder.kept, verdicts)
 
-    @contextlib.contextmanager
     def _forward(
         self,
         recorder: TorchRecorder,
         tensors: Sequence[Tensor],
         mode: AbstractContextManager[Any],
-    ) -> Iterator[tuple[Outcome, Tensor]]:
-        """Runs forward; frozen parameters are frozen again after the block."""
-        try:
-            with torch.enable_grad():
-                with mode:
-                    values = [v.value for v in self.variables]
-                    outcome = self.program(recorder, values, tensors)
-                target = scaled(outcome)
-            yield outcome, target
-        finally:
-            for parameter in recorder.thawed:
-                parameter.requires_grad_(False)
+    ) -> tuple[Outcome, Tensor]:
+        with torch.enable_grad():
+            with mode:
+                values = [v.value for v in self.variables]
+                outcome = self.program(recorder, values, tensors)
+            return outcome, scaled(outcome)
 
     def _explain(self, tensors: Sequence[Tensor]) -> dict[Leaf, Verdict]:
         """Runs forward once more and writes down every operation."""
         recorder = TorchRecorder()
         log = Log(recorder.stack)
-        with self._forward(recorder, tensors, log) as (outcome, _):
+        with recorder.thawed:
+            outcome, _ = self._forward(recorder, tensors, log)
             leaves = {leaf: id(tensor) for leaf, tensor in recorder.leaves.items()}
             outputs = {name: id(tensor) for name, tensor in outcome.outputs.items()}
             return analyse(Flow(log.steps, leaves, id(outcome.value), outputs))

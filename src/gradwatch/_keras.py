@@ -198,12 +198,6 @@ def clip_gradients(optimizer: Any, gradients: Sequence[Any]) -> list[Any]:
     return list(optimizer._clip_gradients(list(gradients)))
 
 
-def is_keras_optimizer(optimizer: Any) -> bool:
-    """Returns whether this is an optimizer of Keras with one rule for all weights."""
-    own = type(optimizer).__module__.startswith("keras.src.optimizers.")
-    return own and not hasattr(optimizer, "_inner_optimizers")
-
-
 def set_variable_path(variable: Any, path: str) -> None:
     """Sets the path of a variable; weight decay matches weights by their paths."""
     variable._path = path

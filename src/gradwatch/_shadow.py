@@ -16,7 +16,6 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from types import TracebackType
 from typing import Any
 
 _here: ContextVar[tuple[weakref.ref[Shadows], ...]] = ContextVar(
@@ -33,7 +32,7 @@ Reentrant: the garbage collector may close other shadows while it is held.
 _NOTHING = object()
 
 
-class Shadows:
+class Shadows(contextlib.AbstractContextManager["Shadows"]):
     """A group of wrapped methods that is removed as a whole.
 
     Args:
@@ -63,8 +62,8 @@ class Shadows:
                 f"{owner.__name__!r}, which would change all of its instances. Shadow "
                 "the method of one instance."
             )
-        if not self._stand_ins:
-            self._enter()
+        if not self._stand_ins and not self.is_everywhere:
+            _here.set((*_here.get(), weakref.ref(self)))
         with _changing:
             stand_in = vars(owner).get(name)
             if not isinstance(stand_in, _StandIn):
@@ -82,33 +81,16 @@ class Shadows:
                 self._stand_ins.pop().remove(self)
         # Drop the references to closed shadows of this context, and to dead ones.
         here = _here.get()
-        active = tuple(ref for ref in here if (it := ref()) is not None and it.is_open)
+        active = tuple(ref for ref in here if (it := ref()) and it._stand_ins)
         if len(active) < len(here):
             _here.set(active)
-
-    @property
-    def is_open(self) -> bool:
-        """True while at least one method is wrapped."""
-        return bool(self._stand_ins)
 
     def is_seen(self) -> bool:
         """Returns whether the wrappers are active in the current context."""
         return self.is_everywhere or any(ref() is self for ref in _here.get())
 
-    def __enter__(self) -> Shadows:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
-
-    def _enter(self) -> None:
-        if not self.is_everywhere:
-            _here.set((*_here.get(), weakref.ref(self)))
 
 
 class _StandIn:
@@ -191,14 +173,6 @@ def is_shadow(value: object) -> bool:
 def is_shadowed(owner: Any, name: str) -> bool:
     """Returns whether a method of this object is wrapped."""
     return is_shadow(vars(owner).get(name))
-
-
-def own_of(owner: Any, name: str) -> Any:
-    """Returns the attribute that the user set on the instance, or None."""
-    value = vars(owner).get(name)
-    if isinstance(value, _StandIn):
-        value = None if value.had is _NOTHING else value.had
-    return value
 
 
 def _restore(owner: Any, name: str, had: Any) -> None:

@@ -9,7 +9,7 @@ import keras
 
 from .._shadow import looked_up_late
 from ._flow import Verdict
-from ._protocol import Leaf, Sparse, Tensor
+from ._protocol import Leaf, Outcome, Passed, Sparse, Tensor
 
 
 def unscaled(gradient: Any, scale: Tensor | None) -> Any:
@@ -24,19 +24,26 @@ def unscaled(gradient: Any, scale: Tensor | None) -> Any:
     return gradient / keras.ops.cast(scale, gradient.dtype)
 
 
-def shapes(outputs: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
-    """Returns the shape of each output."""
-    return {name: tuple(tensor.shape) for name, tensor in outputs.items()}
+def scaled(outcome: Outcome) -> Tensor:
+    """Returns what is differentiated: the target times the loss scale."""
+    if outcome.scale is None:
+        return outcome.value
+    return outcome.value * keras.ops.cast(outcome.scale, outcome.value.dtype)
 
 
-def without_cut(
-    gradients: Mapping[Leaf, Any], verdicts: Mapping[Leaf, Verdict]
-) -> dict[Leaf, Any]:
-    """Turns the zeros of a cut path into None: nothing was measured there."""
-    return {
+def passed(
+    outcome: Outcome,
+    gradients: Mapping[Leaf, Any],
+    kept: Mapping[Leaf, Tensor],
+    verdicts: Mapping[Leaf, Verdict],
+) -> Passed:
+    """Returns a pass; the zeros of a cut path become None: nothing was measured."""
+    measured = {
         leaf: gradient if leaf not in verdicts or verdicts[leaf].connected else None
         for leaf, gradient in gradients.items()
     }
+    value, outputs, extras = outcome.value, outcome.outputs, outcome.extras
+    return Passed(value, outputs, measured, kept, outcome.facts, verdicts, extras)
 
 
 def suspicious(gradients: Mapping[Leaf, Any]) -> bool:

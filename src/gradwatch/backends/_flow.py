@@ -7,8 +7,8 @@ below; the analysis is written once.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,35 +56,22 @@ class Verdict:
     """The model outputs that do depend on it, if the target does not."""
 
 
-@dataclass(slots=True)
-class _Index:
-    makers: dict[Hashable, list[Operation]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
-    readers: dict[Hashable, list[tuple[int, Operation]]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
-
-
 def analyse(flow: Flow) -> dict[Hashable, Verdict]:
     """Judges every leaf of a flow."""
-    index = _Index()
+    makers, readers = defaultdict(list), defaultdict(list)
     for number, step in enumerate(flow.steps):
-        index.makers[step.output].append(step)
+        makers[step.output].append(step)
         for value in step.inputs:
-            index.readers[value].append((number, step))
-    differentiable = _upstream([flow.target], index, through_cuts=False)
-    dependent = _upstream([flow.target], index, through_cuts=True)
-    of_output = {
-        name: _upstream([value], index, through_cuts=True)
-        for name, value in flow.outputs.items()
-    }
+            readers[value].append((number, step))
+    differentiable = _upstream(flow.target, makers, through_cuts=False)
+    dependent = _upstream(flow.target, makers)
+    of_output = {name: _upstream(value, makers) for name, value in flow.outputs.items()}
     verdicts = {}
     for leaf, value in flow.leaves.items():
         if value in differentiable:
             verdicts[leaf] = Verdict(connected=True)
         elif value in dependent:
-            cuts = _cuts_between(value, dependent, index)
+            cuts = _cuts_between(value, dependent, readers)
             verdicts[leaf] = Verdict(connected=False, cuts=cuts)
         else:
             others = tuple(n for n, seen in of_output.items() if value in seen)
@@ -93,13 +80,16 @@ def analyse(flow: Flow) -> dict[Hashable, Verdict]:
 
 
 def _upstream(
-    start: Iterable[Hashable], index: _Index, *, through_cuts: bool
+    start: Hashable,
+    makers: Mapping[Hashable, list[Operation]],
+    *,
+    through_cuts: bool = True,
 ) -> set[Hashable]:
-    """Returns every value that these values are made from."""
-    seen = set(start)
+    """Returns every value that a value is made from."""
+    seen = {start}
     queue = deque(seen)
     while queue:
-        for step in index.makers.get(queue.popleft(), ()):
+        for step in makers.get(queue.popleft(), ()):
             if step.cut is not None and not through_cuts:
                 continue
             for value in step.inputs:
@@ -110,14 +100,16 @@ def _upstream(
 
 
 def _cuts_between(
-    leaf: Hashable, dependent: set[Hashable], index: _Index
+    leaf: Hashable,
+    dependent: set[Hashable],
+    readers: Mapping[Hashable, list[tuple[int, Operation]]],
 ) -> tuple[Cut, ...]:
     """Returns the first cut on each way from the leaf, in the order of execution."""
     seen = {leaf}
     queue = deque(seen)
     cuts: dict[int, Cut] = {}
     while queue:
-        for number, step in index.readers.get(queue.popleft(), ()):
+        for number, step in readers.get(queue.popleft(), ()):
             if step.output not in dependent:
                 continue
             if step.cut is not None:

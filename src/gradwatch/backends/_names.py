@@ -19,7 +19,6 @@ _KNOWN_AS = {
     "rint": "round",
     "sgn": "sign",
     "floor_div": "floor_divide",
-    "one_hot": "one_hot",
     "top_kv2": "top_k",
     "topk": "top_k",
 }

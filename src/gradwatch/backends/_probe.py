@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from abc import ABC, abstractmethod
 from typing import Any
 
 from ._protocol import Leaf, Noted, Probe, Tensor
 
 
-class BaseProbe(Probe, ABC):
+class BaseProbe(Probe):
     """Notes tensors while a step is traced, or runs.
 
     `mark` is each framework's: it returns a tensor equal to the one it is given, and
@@ -19,14 +18,6 @@ class BaseProbe(Probe, ABC):
     def __init__(self) -> None:
         self._values: dict[Leaf, tuple[Any, Tensor]] = {}
         self._gradients: dict[Leaf, tuple[Any, Tensor]] = {}
-
-    @abstractmethod
-    def mark(self, leaf: Leaf, tensor: Tensor, *, keep: bool) -> Tensor:
-        """Returns a tensor equal to `tensor`, and notes it and its gradient."""
-
-    @abstractmethod
-    def is_dense(self, tensor: object) -> bool:
-        """Returns whether it is a plain tensor of the framework, not ragged."""
 
     def scope(self) -> Any:
         """Returns the trace in which tensors live; a loop's body has its own."""

@@ -128,8 +128,6 @@ class Runner(Protocol):
 
     compiled: bool
     """True if it holds a compiled pass and nothing of the model, and may be kept."""
-    facts: Any
-    outputs: dict[str, tuple[int, ...]]
 
     def __call__(self, tensors: Sequence[Tensor]) -> Passed:
         """Runs forward and backward once."""
@@ -148,11 +146,8 @@ class NativeTape(Protocol):
     def __exit__(self, *exception: object) -> None:
         """Stops recording; the tape may be asked afterwards."""
 
-    def watch(self, variable: Any) -> None:
-        """Makes a frozen variable part of the graph."""
-
-    def watch_tensor(self, tensor: Tensor) -> None:
-        """Makes a plain tensor part of the graph."""
+    def watch(self, tensor: Tensor) -> None:
+        """Makes a plain tensor, or a frozen weight, part of the graph."""
 
     def gradient(self, target: Tensor, sources: Sequence[Any]) -> list[Any]:
         """Differentiates; may be called more than once."""
@@ -161,9 +156,6 @@ class NativeTape(Protocol):
         self, target: Tensor, sources: Sequence[Any], **options: Any
     ) -> list[Any]:
         """Differentiates, with results as the framework's own tape gives them."""
-
-    def detached(self, target: Tensor) -> Tensor:
-        """Returns the value of the target."""
 
 
 class Sweep(Protocol):
@@ -218,8 +210,8 @@ class Backend(ABC):
     """True if an RNN loop calls its cell once more than there are steps."""
     COMPILES_FIRST = False
     """True if a single pass is faster compiled than operation by operation."""
-    HAS_TAPE = True
-    """True if the framework records operations as they run."""
+    tape: Callable[[], NativeTape] | None = None
+    """Returns a new tape, where the framework records operations as they run."""
     watching: WatchedStep
 
     @abstractmethod
@@ -255,18 +247,6 @@ class Backend(ABC):
             see: Called after each operation.
         """
 
-    def tape(self) -> NativeTape:
-        """Returns a new tape."""
-        raise NotImplementedError
-
-    @abstractmethod
-    def positive_gradient(self, tensor: Tensor) -> Tensor:
-        """Returns the tensor; only the positive part of its gradient goes on."""
-
-    @abstractmethod
-    def dense(self, gradient: Sparse) -> Tensor:
-        """Returns all rows of a sparse gradient."""
-
     @abstractmethod
     def is_eager(self, tensor: Tensor) -> bool:
         """Returns whether the tensor has a value now."""
@@ -290,10 +270,6 @@ class Backend(ABC):
         """Gives raw state its values back when the `with` ends."""
         del raw
         return contextlib.nullcontext()
-
-    def protected(self, layers: Sequence[Any]) -> AbstractContextManager[None]:
-        """Protects what a pass could change outside of Keras's own variables."""
-        return self.restored(self.raw_state(layers))
 
     def synchronise(self, model: Any) -> None:
         """Gives variables their values, where `fit` holds them elsewhere."""

@@ -25,7 +25,10 @@ def to_tensors(value: Any, argument: str, *, text: bool = False) -> Any:
     Raises:
         GradwatchError: If it is not one batch of numbers.
     """
-    if isinstance(value, Iterator) or _is_dataset(value):
+    is_dataset = type(value).__module__.startswith(
+        ("tensorflow.python.data", "torch.utils.data")
+    )
+    if is_dataset or isinstance(value, Iterator | keras.utils.PyDataset):
         raise GradwatchError(
             f"{arg(argument)} must be one batch of arrays. Received: "
             f"{type(value).__name__}, which yields many. Take one: "
@@ -36,14 +39,6 @@ def to_tensors(value: Any, argument: str, *, text: bool = False) -> Any:
     if is_list and flat and all(isinstance(v, numbers.Number | str) for v in flat):
         value = _array(value, argument)
     return keras.tree.map_structure(lambda leaf: _tensor(leaf, argument, text), value)
-
-
-def _is_dataset(value: Any) -> bool:
-    if isinstance(value, keras.utils.PyDataset):
-        return True
-    return type(value).__module__.startswith(
-        ("tensorflow.python.data", "torch.utils.data")
-    )
 
 
 def _array(value: Any, argument: str) -> np.ndarray:

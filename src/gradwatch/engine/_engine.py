@@ -8,6 +8,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 import keras
@@ -52,6 +53,7 @@ class _Prepared:
     """
 
     runner: Runner | None
+    shapes: dict[str, tuple[int, ...]]
     absent: list[Entry]
     raw: list[Any]
     weights: dict[str, Any]
@@ -122,7 +124,7 @@ class Engine:
                 once = self.compiled is None and prepared is None and not loop
                 return self._first(model, batch, target, key, once=once)
             self._prepared.move_to_end(key)
-        target.check(runner.outputs)
+        target.check(prepared.shapes)
         with current().restored(prepared.raw):
             passed = self._execute(runner, model, batch, target)
         return _captured(passed, prepared, batch)
@@ -169,6 +171,7 @@ class Engine:
                 runner, passed = self._prepare_and_run(program)
         prepared = _Prepared(
             runner,
+            {name: tuple(output.shape) for name, output in passed.outputs.items()},
             list(absent(program.selection, tree, passed.facts)),
             current().raw_state(layers),
             {name: node.variable for name, node in tree.weights.items()},
@@ -184,19 +187,18 @@ class Engine:
     def _prepare_and_run(self, program: ForwardPass) -> tuple[Runner, Passed]:
         """Prepares a pass and runs it; one that cannot be compiled may run as it is."""
         runner, batch = None, program.batch
-        tensors = batch.tensors
         self.traces += 1
         try:
             runner = _prepare(program, compiled=self.compiled is not False)
             if not runner.compiled:
-                return runner, runner(tensors)
+                return runner, runner(batch.tensors)
         except Exception as error:
             _note(error, program)
             chosen = self.compiled is not None or isinstance(error, GradwatchError)
             if runner is None and not chosen:
                 with contextlib.suppress(Exception):
                     runner = _prepare(program, compiled=False)
-                    return runner, runner(tensors)
+                    return runner, runner(batch.tensors)
             raise
         return runner, self._execute(runner, program.tree.model, batch, program.target)
 
@@ -204,10 +206,7 @@ class Engine:
     def _modified(self, tree: Tree, batch: Batch, target: Target) -> Iterator[None]:
         """Prepares a model for tracing, and restores it."""
         specs = specifications(batch.unflatten(batch.tensors))
-
-        def outputs() -> Any:
-            return compute_output_spec(tree.model, specs["x"], training=False)
-
+        outputs = partial(compute_output_spec, tree.model, specs["x"], training=False)
         with untouched(tree), prepared_loss(tree.model, target, specs["y"], outputs):
             yield
 

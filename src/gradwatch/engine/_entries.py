@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..backends import Sparse, current
+import keras
+
+from ..backends import Sparse
 from ..select import Leaf, Selection, Tree, WeightNode
 from ._reasons import Reason, frozen, hidden, loop_around, not_called, of_dtype
 from ._session import Facts
@@ -38,7 +40,10 @@ class Entry:
 
 def dense(gradient: Any) -> Any:
     """Returns a gradient with all of its rows, also where a backend gives only some."""
-    return current().dense(gradient) if isinstance(gradient, Sparse) else gradient
+    if not isinstance(gradient, Sparse):
+        return gradient
+    rows = gradient.shape[0]
+    return keras.ops.segment_sum(gradient.values, gradient.indices, rows)
 
 
 def entries(

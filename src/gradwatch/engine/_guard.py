@@ -38,7 +38,7 @@ def untouched(tree: Tree) -> Iterator[None]:
     for layer in layers:
         switch_off_remat(layer)
     try:
-        with current().protected(layers):
+        with current().restored(current().raw_state(layers)):
             yield
     finally:
         for layer, notes in zip(layers, before, strict=True):

@@ -19,7 +19,7 @@ from keras import ops
 
 from .._keras import operation_modules
 from .._shadow import Shadows
-from ..backends import Tensor, current
+from ..backends import Tensor
 from ._session import Facts
 
 Function = Callable[[Tensor], Tensor]
@@ -38,14 +38,24 @@ NEAR = 1e-6
 """Smallest difference for which the quotient is more accurate than the derivative."""
 
 
+def positive_gradient(x: Tensor) -> Tensor:
+    """Returns the tensor; of its gradient only what is positive goes on."""
+
+    def backward(*given: Tensor, upstream: Tensor = None) -> Tensor:
+        # On torch, Keras gives the inputs first and the gradient by name.
+        return ops.maximum(given[0] if upstream is None else upstream, 0)
+
+    return ops.custom_gradient(lambda inside: (ops.copy(inside), backward))(x)
+
+
 def guided(function: Function, x: Tensor) -> Tensor:
     """Lets only positive gradients pass, and applies the derivative to them."""
-    return current().positive_gradient(function(x))
+    return positive_gradient(function(x))
 
 
 def deconvnet(function: Function, x: Tensor) -> Tensor:
     """Lets only positive gradients pass, and ignores the derivative."""
-    straight = current().positive_gradient(x) - ops.stop_gradient(x)
+    straight = positive_gradient(x) - ops.stop_gradient(x)
     return ops.stop_gradient(function(x)) + straight
 
 

@@ -72,7 +72,8 @@ class Tape:
     """
 
     def __init__(self, model: keras.Layer | None = None, *, wrt: Wrt = None) -> None:
-        if not current().HAS_TAPE:
+        new = current().tape
+        if new is None:
             raise GradwatchError(
                 "`Tape` needs a backend that records operations as they run. "
                 "Received: JAX, which differentiates functions. Use "
@@ -89,6 +90,7 @@ class Tape:
         self._model = model
         self._selectors = selectors(wrt)
         _check_selectors(self._selectors)
+        self._new = new
         self._native: Any = None
         self._session: Session | None = None
         self._open = contextlib.ExitStack()
@@ -100,7 +102,7 @@ class Tape:
                 "A `Tape` records one `with` block. Received: a second one. Make a new "
                 "`gradwatch.Tape(model)` for each step."
             )
-        native = current().tape()
+        native = self._new()
         with contextlib.ExitStack() as stack:
             stack.enter_context(native)
             if self._model is not None:
@@ -108,7 +110,7 @@ class Tape:
                 selection = self._selection(tree)
                 for node in selection.weights.values():
                     if not node.trainable:
-                        native.watch(node.variable)
+                        native.watch(node.variable.value)
                 session = Session(tree, selection, native.recorder)
                 stack.enter_context(session.open(alone=False))
                 self._session = session
@@ -144,7 +146,7 @@ class Tape:
                 "used. Received: a call after the block."
             )
         for item in keras.tree.flatten(tensor):
-            native.watch_tensor(_source("tensor", item))
+            native.watch(_source("tensor", item))
 
     def gradient(self, target: Any, sources: Any, **options: Any) -> Any:
         """Returns gradients in the structure of `sources`, like `tf.GradientTape`.
@@ -183,7 +185,7 @@ class Tape:
                 "nor variables. Write `gradwatch.Tape(model)`, or "
                 "`tape.gradients(target, {'w': w})`."
             )
-        value = keras.ops.reshape(native.detached(target), ())
+        value = keras.ops.reshape(keras.ops.stop_gradient(target), ())
         return Gradients(result, target="the target", value=value)
 
     def _named(self, native: Any, target: Any, session: Session) -> list[Entry]:
@@ -257,9 +259,8 @@ def _plain(native: Any, target: Any, variables: Any) -> list[Entry]:
     return _differentiated(native, target, sources, None)
 
 
-def _unrelated(leaf: Leaf, facts: Facts) -> Reason:
+def _unrelated(leaf: Leaf) -> Reason:
     """Returns the reason for a plain tensor; no fact of a pass is known of it."""
-    del facts
     return Reason(
         "not_on_path",
         f"Nothing this tape recorded leads from the target to {leaf.address!r}. A "
@@ -278,7 +279,7 @@ def _differentiated(
         facts.specs[leaf] = (tuple(weight.shape), dtype)
     recorder = native.recorder
     taps, kept = (recorder.leaves, recorder.kept) if session else ({}, {})
-    explain = partial(not_recorded if session else _unrelated, facts=facts)
+    explain = partial(not_recorded, facts=facts) if session else _unrelated
     sources = {**weights, **taps}
     gradients = native.gradient(target, list(sources.values()))
     return entries(facts, dict(zip(sources, gradients, strict=True)), kept, explain)

@@ -87,11 +87,6 @@ class Reader:
         self._complete = False
 
     @property
-    def ours(self) -> bool:
-        """True if anything of a run was read."""
-        return any(file.ours for file in self._files.values())
-
-    @property
     def share(self) -> float:
         """Share of the bytes in the files that has been read, 0 to 1."""
         if self._complete:
@@ -156,7 +151,7 @@ class Reader:
         Raises:
             RunError: If there is no such directory, or no run in it.
         """
-        if not self.ours:
+        if not any(file.ours for file in self._files.values()):
             raise RunError(_no_run_in(self.directory))
 
     def _take(self, data: bytes, path: Path, file: _File) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._errors import counted
 from ..summarise import bucket_edges, is_blank
 from ._schema import standard_error_of
 
@@ -22,11 +23,6 @@ Histograms = tuple[NDArray[np.int64], NDArray[np.int64]]
 class _Columns:
     """Columns over the same steps, each also an attribute of its name."""
 
-    steps: NDArray[np.int64]
-    columns: Mapping[str, Column]
-    weight_norm: Column
-    update_norm: Column
-
     def __init__(
         self, steps: NDArray[np.int64], columns: Mapping[str, NDArray[np.float64]]
     ) -> None:
@@ -37,7 +33,7 @@ class _Columns:
     @property
     def update_ratio(self) -> Column:
         """Relative size of an update: `update_norm / weight_norm`."""
-        return ratio(self.update_norm, self.weight_norm)
+        return ratio(self.columns["update_norm"], self.columns["weight_norm"])
 
     def standard_error(self, name: str) -> Column | None:
         """Returns the standard error of a column; None if it is no estimate."""
@@ -190,5 +186,4 @@ def span(steps: NDArray[np.int64]) -> str:
     """Returns the number of steps, the first and the last, as text."""
     if not len(steps):
         return "no steps"
-    noun = "step" if len(steps) == 1 else "steps"
-    return f"{len(steps):,} {noun} from {steps[0]:,} to {steps[-1]:,}"
+    return f"{counted(len(steps), 'step')} from {steps[0]:,} to {steps[-1]:,}"

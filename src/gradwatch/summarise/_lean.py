@@ -175,9 +175,10 @@ class Lean:
         vanishing = ops.abs(matrix) <= FLOAT16_VANISHES * scale
         vanished = _along(ops.logical_and(vanishing, inside)) - zeros
         mean = ops.where(low == high, low * factor, mean)
-        squares, exponents, odd = self._whole(whole, matrix, inside, shrunk, exponent)
+        # Squares, their exponents, and counts of what is not finite.
+        lines = self._whole(whole, matrix, inside, shrunk, exponent)
         # The norm is of the whole tensor, and may have an exponent of its own.
-        norm = ops.sqrt(squares) * ops.power(2.0, exponents - exponent)
+        norm = ops.sqrt(lines[:, 0]) * ops.power(2.0, lines[:, 1] - exponent)
         moments = (norm, mean, std, low, high)
         absolute = ops.sum(ops.abs(shrunk), axis=1) / some
         nothing = ops.full_like(mean, math.nan)
@@ -185,7 +186,7 @@ class Lean:
             ops.where(count > 0, column, nothing) / scale
             for column in (*moments, absolute)
         ]
-        shares = (zeros / seen, vanished / seen, odd[:, 0], odd[:, 1], odd[:, 2])
+        shares = (zeros / seen, vanished / seen, *(lines[:, i] for i in (2, 3, 4)))
         return ops.stack([*scaled, *shares, exponent], axis=1)
 
     def _whole(
@@ -195,14 +196,14 @@ class Lean:
         inside: Tensor,
         shrunk: Tensor,
         exponent: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    ) -> Tensor:
         """Returns squares, their exponents, and counts of what is not finite."""
         kinds = (ops.isnan(matrix), matrix == math.inf, matrix == -math.inf)
         odd = [_along(ops.logical_and(kind, inside)) for kind in kinds]
         lines = ops.stack([ops.sum(ops.square(shrunk), axis=1), exponent, *odd], axis=1)
         large = [i for i, t in enumerate(whole) if not _is_whole(t)]
         if not large:
-            return lines[:, 0], lines[:, 1], lines[:, 2:]
+            return lines
         chosen = [whole[i] for i in large]
         factors = ops.power(2.0, -self._kernels.take(exponent, np.array(large)))
         totals = _vector(
@@ -220,8 +221,7 @@ class Lean:
         read = self._unless(fine, plain, lambda: ops.stack([*map(_careful, chosen)]))
         order = np.arange(len(whole), dtype=np.int32)
         order[large] = len(whole) + np.arange(len(large))
-        lines = self._kernels.take(ops.concatenate([lines, read]), order)
-        return lines[:, 0], lines[:, 1], lines[:, 2:]
+        return self._kernels.take(ops.concatenate([lines, read]), order)
 
     def _unless(
         self, fine: Tensor, plain: Tensor, careful: Callable[[], Tensor]

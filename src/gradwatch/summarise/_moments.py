@@ -49,8 +49,6 @@ class Part:
 
 def zeros_part(size: int) -> Part:
     """Returns the part of `size` exact zeros, without making them."""
-    if size == 0:
-        return Part(size=0)
     return Part(size=size, finite=size, zeros=size, low=0.0, high=0.0)
 
 

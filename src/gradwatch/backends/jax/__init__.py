@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from ..._keras import jax_state_is_synced
-from .._protocol import Backend, Program, Runner, Sparse, Tensor
+from .._protocol import Backend, Tensor
 from .graph import traced
-from .passes import JaxRunner, positive_gradient
+from .passes import JaxRunner
 from .step import JaxWatchedStep
 
 
@@ -22,27 +20,9 @@ class Jax(Backend):
     PROBES_RNN_CELLS = False
     # Each primitive is compiled by itself anyway: all at once is four times faster.
     COMPILES_FIRST = True
-    # JAX differentiates functions; there is nothing a tape could record.
-    HAS_TAPE = False
     watching = JaxWatchedStep()
+    prepare = JaxRunner
     traced = staticmethod(traced)
-    positive_gradient = staticmethod(positive_gradient)
-
-    def prepare(
-        self,
-        program: Program,
-        variables: Sequence[Any],
-        tensors: Sequence[Tensor],
-        *,
-        compiled: bool,
-    ) -> Runner:
-        """Makes a program ready to run on batches like these tensors."""
-        return JaxRunner(program, list(variables), tensors, compiled=compiled)
-
-    def dense(self, gradient: Sparse) -> Tensor:
-        """Returns all rows of a sparse gradient."""
-        zeros = jnp.zeros(gradient.shape, gradient.values.dtype)
-        return zeros.at[gradient.indices].add(gradient.values)
 
     def is_eager(self, tensor: Tensor) -> bool:
         """Returns whether the tensor has a value now."""

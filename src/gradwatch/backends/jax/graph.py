@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -70,8 +69,14 @@ class _Drawing:
         for eqn in jaxpr.eqns:
             address = _address_of(eqn, self.addresses) or outer
             bodies = list(_bodies(eqn))
-            for body in bodies:
-                self._add_body(eqn, body, names, address)
+            for body, given, rounds in bodies:
+                inner: _Names = {}
+                # Each has its own number: a loop also feeds its own results in.
+                self._join(given, names, body.invars, inner)
+                self.add(body, inner, address)
+                self._join(body.outvars, inner, eqn.outvars, names)
+                for result, next_round in rounds:
+                    self._join([result], inner, [next_round], inner)
             if bodies:
                 continue
             inputs = [self.ident(var, names) for var in eqn.invars]
@@ -81,52 +86,35 @@ class _Drawing:
                 )
                 self.steps.append(step)
 
-    def _add_body(self, eqn: Any, body: _Body, names: _Names, address: str) -> None:
-        inner: _Names = {}
-        for mine, theirs in zip(body.jaxpr.invars, body.given, strict=True):
-            # Each has its own number: a loop also feeds its own results in.
-            self._join(theirs, names, mine, inner)
-        self.add(body.jaxpr, inner, address)
-        for mine, theirs in zip(body.jaxpr.outvars, eqn.outvars, strict=True):
-            self._join(mine, inner, theirs, names)
-        for result, next_round in body.rounds:
-            self._join(result, inner, next_round, inner)
-
-    def _join(self, source: Any, names: _Names, sink: Any, others: _Names) -> None:
-        step = Operation([self.ident(source, names)], self.ident(sink, others))
-        self.steps.append(step)
+    def _join(self, sources: Any, names: _Names, sinks: Any, others: _Names) -> None:
+        for source, sink in zip(sources, sinks, strict=True):
+            step = Operation([self.ident(source, names)], self.ident(sink, others))
+            self.steps.append(step)
 
 
-@dataclass(frozen=True, slots=True)
-class _Body:
-    """An equation list inside an equation, and what goes in."""
+def _bodies(eqn: Any) -> Iterator[tuple[Any, list[Any], list[Any]]]:
+    """Yields the equation lists inside an equation, and what goes in.
 
-    jaxpr: Any
-    given: list[Any]
-    rounds: list[tuple[Any, Any]] = field(default_factory=list)
-    """For a loop: each result, and where the next round reads it."""
-
-
-def _bodies(eqn: Any) -> Iterator[_Body]:
+    For a loop, the last is each result with where the next round reads it.
+    """
     name, params, given = eqn.primitive.name, eqn.params, list(eqn.invars)
     if name == "scan":
         jaxpr, skip = params["jaxpr"].jaxpr, params["num_consts"]
         carried = jaxpr.outvars[: params["num_carry"]]
         next_round = jaxpr.invars[skip : skip + params["num_carry"]]
-        yield _Body(jaxpr, given, list(zip(carried, next_round, strict=True)))
+        yield jaxpr, given, [*zip(carried, next_round, strict=True)]
     elif name == "while":
         jaxpr, skip = params["body_jaxpr"].jaxpr, params["body_nconsts"]
-        inside = given[params["cond_nconsts"] :]
-        rounds = list(zip(jaxpr.outvars, jaxpr.invars[skip:], strict=True))
-        yield _Body(jaxpr, inside, rounds)
+        rounds = [*zip(jaxpr.outvars, jaxpr.invars[skip:], strict=True)]
+        yield jaxpr, given[params["cond_nconsts"] :], rounds
     elif name == "cond":
         for branch in params["branches"]:
-            yield _Body(branch.jaxpr, given[1:])
+            yield branch.jaxpr, given[1:], []
     elif name in _INLINED:
         for key in ("jaxpr", "call_jaxpr"):
             jaxpr = getattr(params.get(key), "jaxpr", params.get(key))
             if jaxpr is not None and len(jaxpr.invars) == len(given):
-                yield _Body(jaxpr, given)
+                yield jaxpr, given, []
                 return
 
 
@@ -173,33 +161,35 @@ class _Evaluation:
         return [read(atom) for atom in jaxpr.outvars]
 
     def _equation(self, equation: Any, given: list[Any]) -> list[Any]:
-        inside = _LOOPS.get(equation.primitive.name)
-        if inside is not None:
-            return inside(self, equation.params, given)
+        params = equation.params
+        match equation.primitive.name:
+            case "cond":
+                return self.run(params["branches"][int(given[0])], given[1:])
+            case "while":
+                return self._while(params, given)
+            case "scan":
+                return self._scan(params, given)
         for name in ("jaxpr", "call_jaxpr", "fun_jaxpr"):
-            part = equation.params.get(name)
+            part = params.get(name)
             jaxpr = getattr(part, "jaxpr", part)
             if jaxpr is not None and len(jaxpr.invars) == len(given):
                 closed = (
                     part if isinstance(part, ClosedJaxpr) else ClosedJaxpr(part, [])
                 )
                 return self.run(closed, given)
-        bound = equation.primitive.get_bind_params(equation.params)
+        bound = equation.primitive.get_bind_params(params)
         # Before 0.8 JAX gave the functions of an equation apart.
-        functions, params = bound if isinstance(bound, tuple) else ((), bound)
-        results = equation.primitive.bind(*functions, *given, **params)
+        functions, options = bound if isinstance(bound, tuple) else ((), bound)
+        results = equation.primitive.bind(*functions, *given, **options)
         if not equation.primitive.multiple_results:
             results = [results]
-        exponent = [equation.params["y"]] if "y" in equation.params else []
+        exponent = [params["y"]] if "y" in params else []
         self._see(
             canonical(equation.primitive.name),
             _floats([*given, *exponent]),
             _floats(results),
         )
         return list(results)
-
-    def _cond(self, params: Any, given: list[Any]) -> list[Any]:
-        return self.run(params["branches"][int(given[0])], given[1:])
 
     def _while(self, params: Any, given: list[Any]) -> list[Any]:
         first, second = params["cond_nconsts"], params["body_nconsts"]
@@ -220,13 +210,6 @@ class _Evaluation:
             carry, stacked[step] = out[:many], out[many:]
         columns = zip(*(stacked[step] for step in steps), strict=True)
         return [*carry, *(jnp.stack(column) for column in columns)]
-
-
-_LOOPS: dict[str, Callable[[Any, Any, list[Any]], list[Any]]] = {
-    "cond": _Evaluation._cond,
-    "while": _Evaluation._while,
-    "scan": _Evaluation._scan,
-}
 
 
 def _floats(values: list[Any]) -> list[np.ndarray]:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, get_opaque_trace_state, jaxpr_as_fun
 
-from .._common import shapes, unscaled
+from .._common import scaled, unscaled
 from .._flow import analyse
 from .._protocol import Leaf, Outcome, Passed, Recorder, Tensor
 from .graph import flow_of
@@ -63,35 +63,31 @@ class JaxRunner:
     def __init__(
         self,
         program: Any,
-        variables: list[Any],
+        variables: Sequence[Any],
         tensors: Sequence[Tensor],
         *,
         compiled: bool,
     ) -> None:
         self.compiled = compiled
-        self.variables = variables
-        leaves = _discover(program, variables, tensors)
+        self.variables = [*variables]
+        leaves = _discover(program, self.variables, tensors)
         addresses: list[str] = []
         holder: dict[str, Any] = {}
 
         def forward(values: Any, batch: Any, zeros: list[Tensor]) -> Any:
             recorder = JaxRecorder(dict(zip(leaves, zeros, strict=True)), addresses)
             outcome: Outcome = program(recorder, values, batch)
-            target = outcome.value
-            if outcome.scale is not None:
-                target = target * outcome.scale.astype(target.dtype)
             holder.update(outcome=outcome, kept=list(recorder.kept))
-            scale = [] if outcome.scale is None else [outcome.scale]
             kept = list(recorder.kept.values())
             outputs, extras = list(outcome.outputs.values()), outcome.extras
-            return target, outcome.value, outputs, kept, extras, scale
+            target = scaled(outcome)
+            return target, outcome.value, outputs, kept, extras, outcome.scale
 
         closed, result = jax.make_jaxpr(forward, return_shape=True)(
-            [v.value for v in variables], list(tensors), list(leaves.values())
+            [v.value for v in self.variables], list(tensors), list(leaves.values())
         )
         outcome = holder["outcome"]
         self.facts = outcome.facts
-        self.outputs = shapes(outcome.outputs)
         names = list(outcome.outputs)
         self.verdicts = analyse(flow_of(closed, list(leaves), names, addresses))
         connected = [leaf for leaf in leaves if self.verdicts[leaf].connected]
@@ -146,40 +142,20 @@ def _differentiated(
     """Returns the function from values and batch to everything a pass gives."""
     function = jaxpr_as_fun(closed)
     structure = jax.tree.structure(result)
-    free = [leaf for leaf in leaves if leaf in set(connected)]
 
     def run(values: list[Tensor], batch: list[Tensor]) -> Any:
+        zeros = {n: jnp.zeros(spec.shape, spec.dtype) for n, spec in leaves.items()}
+
         def target(some: list[Tensor]) -> Any:
-            given = dict(zip(free, some, strict=True))
-            zeros = [
-                given[leaf] if leaf in given else jnp.zeros(spec.shape, spec.dtype)
-                for leaf, spec in leaves.items()
-            ]
-            out = jax.tree.unflatten(structure, function(*values, *batch, *zeros))
+            given = zeros | dict(zip(connected, some, strict=True))
+            flat = function(*values, *batch, *given.values())
+            out = jax.tree.unflatten(structure, flat)
             return out[0], out[1:]
 
-        start = [jnp.zeros(leaves[leaf].shape, leaves[leaf].dtype) for leaf in free]
+        start = [zeros[leaf] for leaf in connected]
         (_, rest), gradients = jax.value_and_grad(target, has_aux=True)(start)
         value, outputs, kept, extras, scale = rest
-        gradients = [unscaled(g, scale[0] if scale else None) for g in gradients]
+        gradients = [unscaled(g, scale) for g in gradients]
         return value, outputs, kept, extras, gradients
 
     return run
-
-
-@jax.custom_vjp
-def positive_gradient(tensor: Tensor) -> Tensor:
-    """Returns the tensor; of its gradient only what is positive goes on."""
-    return tensor
-
-
-def _forward(tensor: Tensor) -> tuple[Tensor, None]:
-    return tensor, None
-
-
-def _backward(residual: None, gradient: Tensor) -> tuple[Tensor]:
-    del residual
-    return (jnp.maximum(gradient, 0),)
-
-
-positive_gradient.defvjp(_forward, _backward)

@@ -8,9 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from .._protocol import Backend, Program, Runner, Sparse, Tensor
+from .._protocol import Backend, Program, Runner, Tensor
 from .graph import traced
-from .passes import TFCompiled, TFEager, TFTape, once, positive_gradient
+from .passes import TFCompiled, TFEager, TFTape, once
 from .step import TFWatchedStep
 
 
@@ -21,7 +21,6 @@ class TensorFlow(Backend):
     tape = TFTape
     once = staticmethod(once)
     traced = staticmethod(traced)
-    positive_gradient = staticmethod(positive_gradient)
 
     def prepare(
         self,
@@ -35,13 +34,6 @@ class TensorFlow(Backend):
         if compiled:
             return TFCompiled(program, variables, tensors)
         return TFEager(program, variables)
-
-    def dense(self, gradient: Sparse) -> Tensor:
-        """Returns all rows of a sparse gradient."""
-        slices = tf.IndexedSlices(
-            gradient.values, gradient.indices, tf.constant(gradient.shape, "int64")
-        )
-        return tf.convert_to_tensor(slices)
 
     def is_eager(self, tensor: Tensor) -> bool:
         """Returns whether the tensor has a value now."""

@@ -67,7 +67,11 @@ def _draw(
         queue += [tensor.op for tensor in inputs]
         bodies = list(_bodies(op))
         for body, given in bodies:
-            _enter(body, given, op, steps, when)
+            joins = [*zip(given, body.inputs, strict=False)]
+            joins += zip(body.outputs, op.outputs, strict=False)
+            if op.type in _LOOPS:  # each result is read by the next round
+                joins += zip(body.outputs, body.inputs, strict=False)
+            steps += [(when, Operation([a.ref()], b.ref())) for a, b in joins]
             _draw(body.outputs, recorder, address, steps, when)
         for output in op.outputs if not bodies else ():
             cut = _cut(op, output, address)
@@ -75,19 +79,6 @@ def _draw(
             if op.type == "IdentityN":  # each output is one input
                 read = [inputs[output.value_index].ref()]
             steps.append((when, Operation(read, output.ref(), cut)))
-
-
-def _enter(
-    body: Any, given: list[Any], op: Any, steps: list[tuple[int, Operation]], when: int
-) -> None:
-    """Joins a body to the operation that runs it, and a loop to its next round."""
-    for outside, inside in zip(given, body.inputs, strict=False):
-        steps.append((when, Operation([outside.ref()], inside.ref())))
-    for inside, outside in zip(body.outputs, op.outputs, strict=False):
-        steps.append((when, Operation([inside.ref()], outside.ref())))
-    if op.type in _LOOPS:
-        for result, next_round in zip(body.outputs, body.inputs, strict=False):
-            steps.append((when, Operation([result.ref()], next_round.ref())))
 
 
 def _bodies(op: Any) -> Iterator[tuple[Any, list[Any]]]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import bisect
 import contextlib
-import itertools
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import FrameType
 from typing import Any
@@ -16,7 +15,7 @@ import keras
 import tensorflow as tf
 from tensorflow.python.framework import ops as tf_ops
 
-from .._common import shapes, suspicious, unscaled, without_cut
+from .._common import passed, scaled, suspicious, unscaled
 from .._flow import Verdict, analyse
 from .._protocol import Leaf, Passed, Program, Recorder, Sparse, Tensor
 from .graph import flow_of
@@ -36,9 +35,9 @@ CONTROL_FLOW = {
 class TFRecorder(Recorder):
     """Marks tensors by a fresh identity that the tape watches."""
 
-    def __init__(self, tape: tf.GradientTape, graph: Any = None) -> None:
+    def __init__(self, tape: tf.GradientTape) -> None:
         self.tape = tape
-        self.graph = graph
+        self.graph = None if tf.executing_eagerly() else tf_ops.get_default_graph()
         self.leaves: dict[Leaf, Tensor] = {}
         self.kept: dict[Leaf, Tensor] = {}
         self._addresses: dict[Any, list[tuple[int, str]]] = {}
@@ -92,8 +91,8 @@ class TFRecorder(Recorder):
 class OnceRecorder(TFRecorder):
     """Marks tensors in an uncompiled pass, while a compiled one would do the same."""
 
-    def __init__(self, tape: tf.GradientTape, graph: Any = None) -> None:
-        super().__init__(tape, graph)
+    def __init__(self, tape: tf.GradientTape) -> None:
+        super().__init__(tape)
         self.differs = False
         self._reads: Counter[int] = Counter()
 
@@ -138,14 +137,11 @@ def run(
     kind: type[TFRecorder] = TFRecorder,
 ) -> Any:
     """Runs a program forward and backward; returns all there is to know."""
-    graph = None if tf.executing_eagerly() else tf_ops.get_default_graph()
     with tf.GradientTape(watch_accessed_variables=False) as tape:
-        recorder = kind(tape, graph)
+        recorder = kind(tape)
         values = [tf.convert_to_tensor(v.value) for v in variables]
         outcome = program(recorder, values, tensors)
-        target = outcome.value
-        if outcome.scale is not None:
-            target = target * tf.cast(outcome.scale, target.dtype)
+        target = scaled(outcome)
     raw = tape.gradient(target, list(recorder.leaves.values()))
     gradients = {
         leaf: unscaled(as_sparse(gradient, tensor), outcome.scale)
@@ -172,21 +168,17 @@ def once(
     # A graph says why a gradient is missing, and whether a zero is one.
     if recorder.differs or suspicious(gradients):
         return None
-    value, outputs, extras = outcome.value, outcome.outputs, outcome.extras
-    kept, facts = recorder.kept, outcome.facts
-    return Passed(value, outputs, gradients, kept, facts, extras=extras)
+    return passed(outcome, gradients, recorder.kept, {})
 
 
 class TFEager:
     """Runs the program operation by operation."""
 
     compiled = False
-    facts: Any = None
 
     def __init__(self, program: Program, variables: Sequence[Any]) -> None:
         self.program = program
         self.variables = variables
-        self.outputs: dict[str, tuple[int, ...]] = {}
 
     def __call__(self, tensors: Sequence[Tensor]) -> Passed:
         """Runs forward and backward once."""
@@ -195,21 +187,12 @@ class TFEager:
         if suspicious(gradients):
             # Some models run only eagerly; then there is no graph to explain by.
             with contextlib.suppress(Exception):
-                traced = TFCompiled(self.program, self.variables, tensors).verdicts
+                traced = TFCompiled(self.program, self.variables, tensors).traced
                 verdicts = {
-                    leaf: _judged(traced.get(leaf), gradient)
+                    leaf: _judged(traced.verdicts.get(leaf), gradient)
                     for leaf, gradient in gradients.items()
                 }
-        self.facts, self.outputs = outcome.facts, shapes(outcome.outputs)
-        return Passed(
-            outcome.value,
-            outcome.outputs,
-            without_cut(gradients, verdicts),
-            recorder.kept,
-            outcome.facts,
-            verdicts,
-            outcome.extras,
-        )
+        return passed(outcome, gradients, recorder.kept, verdicts)
 
 
 def _judged(traced: Verdict | None, gradient: Any) -> Verdict:
@@ -223,30 +206,18 @@ class TFCompiled:
     """Traces the program once; holds the graph, not the program or the model."""
 
     compiled = True
+    traced: Passed
+    """A graph returns lists of tensors; this shows which is which."""
 
     def __init__(
         self, program: Program, variables: Sequence[Any], tensors: Sequence[Tensor]
     ) -> None:
-        self.facts: Any = None
-        self.outputs: dict[str, tuple[int, ...]] = {}
-        self.verdicts: dict[Leaf, Verdict] = {}
-        # A graph returns a flat list of tensors; this shows which is which.
-        self._passed: Any = None
-
-        def traced(*arguments: Tensor) -> list[Tensor]:
+        def traced(*arguments: Tensor) -> list[Any]:
             recorder, outcome, gradients = run(program, variables, arguments)
-            self.facts, self.outputs = outcome.facts, shapes(outcome.outputs)
-            self.verdicts = analyse(flow_of(recorder, outcome))
-            self._passed = Passed(
-                outcome.value,
-                outcome.outputs,
-                without_cut(gradients, self.verdicts),
-                recorder.kept,
-                outcome.facts,
-                self.verdicts,
-                outcome.extras,
-            )
-            return _flattened(self._passed)
+            verdicts = analyse(flow_of(recorder, outcome))
+            self.traced = passed(outcome, gradients, recorder.kept, verdicts)
+            groups = (getattr(self.traced, name).values() for name in _GROUPS)
+            return [self.traced.value, *([*map(_native, each)] for each in groups)]
 
         signature = [tf.type_spec_from_value(tensor) for tensor in tensors]
         function = tf.function(traced, autograph=False)
@@ -256,41 +227,23 @@ class TFCompiled:
 
     def __call__(self, tensors: Sequence[Tensor]) -> Passed:
         """Runs the graph."""
-        return _filled(self._passed, iter(self._function(*tensors)))
+        value, *groups = self._function(*tensors)
+        filled: dict[str, Any] = {}
+        for name, group in zip(_GROUPS, groups, strict=True):
+            traced = getattr(self.traced, name).items()
+            each = zip(traced, group, strict=True)
+            filled[name] = {key: as_sparse(new, old) for (key, old), new in each}
+        return replace(self.traced, value=value, **filled)
 
 
-def _flattened(passed: Passed) -> list[Tensor]:
-    """Returns all tensors of a pass as the flat list that a graph can return."""
-    groups = (passed.outputs, passed.gradients, passed.kept, passed.extras)
-    flat = [passed.value]
-    for item in itertools.chain.from_iterable(group.values() for group in groups):
-        if isinstance(item, Sparse):
-            flat += [item.indices, item.values]
-        elif item is not None:
-            flat.append(item)
-    return flat
+_GROUPS = ("outputs", "gradients", "kept", "extras")
+"""The tensors of a pass by name."""
 
 
-def _filled(traced: Passed, flat: Iterator[Tensor]) -> Passed:
-    """Returns a pass like the traced one, with the tensors that its graph returned."""
-
-    def next_like(item: Any) -> Any:
-        if isinstance(item, Sparse):
-            return Sparse(next(flat), next(flat), item.shape)
-        return None if item is None else next(flat)
-
-    def fill(group: Mapping[Any, Any]) -> dict[Any, Any]:
-        return {key: next_like(item) for key, item in group.items()}
-
-    # In the order of `_flattened`: these arguments are evaluated from left to right.
-    return replace(
-        traced,
-        value=next(flat),
-        outputs=fill(traced.outputs),
-        gradients=fill(traced.gradients),
-        kept=fill(traced.kept),
-        extras=fill(traced.extras),
-    )
+def _native(item: Any) -> Any:
+    """Returns a sparse gradient in the form that a graph can return."""
+    is_sparse = isinstance(item, Sparse)
+    return tf.IndexedSlices(item.values, item.indices) if is_sparse else item
 
 
 class TFTape:
@@ -298,8 +251,7 @@ class TFTape:
 
     def __init__(self) -> None:
         self.tape = tf.GradientTape(persistent=True)
-        graph = None if tf.executing_eagerly() else tf_ops.get_default_graph()
-        self.recorder = TFRecorder(self.tape, graph)
+        self.recorder = TFRecorder(self.tape)
 
     def __enter__(self) -> TFTape:
         self.tape.__enter__()
@@ -308,12 +260,8 @@ class TFTape:
     def __exit__(self, *exception: object) -> None:
         self.tape.__exit__(*exception)
 
-    def watch(self, variable: keras.Variable) -> None:
-        """Frozen variables are not watched by themselves."""
-        self.tape.watch(variable.value)
-
-    def watch_tensor(self, tensor: Tensor) -> None:
-        """Watches a plain tensor."""
+    def watch(self, tensor: Tensor) -> None:
+        """Watches a plain tensor or a frozen weight: neither is watched by itself."""
         self.tape.watch(tensor)
 
     def native_gradient(
@@ -327,17 +275,3 @@ class TFTape:
         """Differentiates; may be called more than once."""
         gradients = self.native_gradient(target, sources)
         return [as_sparse(g, s) for g, s in zip(gradients, sources, strict=True)]
-
-    def detached(self, target: Tensor) -> Tensor:
-        """Returns the value of the target."""
-        return target
-
-
-def positive_gradient(tensor: Tensor) -> Tensor:
-    """Returns the tensor; of its gradient only what is positive goes on."""
-
-    @tf.custom_gradient  # type: ignore[untyped-decorator]
-    def gate(inside: Tensor) -> Any:
-        return tf.identity(inside), tf.nn.relu
-
-    return gate(tensor)

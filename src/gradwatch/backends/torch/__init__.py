@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._protocol import Backend, Program, Runner, Sparse, Tensor
+from .._protocol import Backend, Tensor
 from .graph import traced
-from .passes import TorchRunner, TorchTape, positive_gradient
+from .passes import TorchRunner, TorchTape
 from .step import TorchWatchedStep
 
 
@@ -19,26 +19,9 @@ class Torch(Backend):
     """The backend for `KERAS_BACKEND=torch`."""
 
     watching = TorchWatchedStep()
+    prepare = TorchRunner
     tape = TorchTape
     traced = staticmethod(traced)
-    positive_gradient = staticmethod(positive_gradient)
-
-    def prepare(
-        self,
-        program: Program,
-        variables: Sequence[Any],
-        tensors: Sequence[Tensor],
-        *,
-        compiled: bool,
-    ) -> Runner:
-        """Makes a program ready to run; torch has no compiled form of it."""
-        del tensors, compiled
-        return TorchRunner(program, variables)
-
-    def dense(self, gradient: Sparse) -> Tensor:
-        """Returns all rows of a sparse gradient."""
-        zeros = torch.zeros(gradient.shape, dtype=gradient.values.dtype)
-        return zeros.index_add(0, gradient.indices, gradient.values)
 
     def is_eager(self, tensor: Tensor) -> bool:
         """Returns True: in torch every tensor has a value."""

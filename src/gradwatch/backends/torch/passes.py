@@ -6,26 +6,40 @@ import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
 from ..._errors import GradwatchError
-from .._common import shapes, suspicious, unscaled, without_cut
+from .._common import passed, scaled, suspicious, unscaled
 from .._flow import Flow, Verdict, analyse
 from .._protocol import Leaf, Outcome, Passed, Program, Recorder, Tensor
 from .graph import Log
 
 
-class TorchRecorder(Recorder):
+class OpenTensors(Recorder):
+    """Says which tensors can be marked."""
+
+    def can_leave(self, tensor: Tensor) -> bool:
+        """Returns whether it is not wrapped by `vmap`, with which it would end."""
+        return not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+
+    def is_dense(self, tensor: object) -> bool:
+        """Returns whether it is dense; sparse layouts are left alone."""
+        return isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided
+
+
+class TorchRecorder(OpenTensors):
     """Marks tensors by a clone that is part of the graph."""
 
     def __init__(self) -> None:
         self.leaves: dict[Leaf, Tensor] = {}
         self.kept: dict[Leaf, Tensor] = {}
         self.stack: list[str] = [""]
-        self.thawed: list[Tensor] = []
+        self.thawed = contextlib.ExitStack()
+        """Freezes frozen parameters again when it is left."""
 
     def mark(self, leaf: Leaf, tensor: Tensor, *, keep: bool) -> Tensor:
         """A parameter is its own leaf: wrapped torch modules read it directly."""
@@ -34,19 +48,11 @@ class TorchRecorder(Recorder):
         if not marked.requires_grad:
             marked.requires_grad_(True)
             if is_parameter:
-                self.thawed.append(marked)
+                self.thawed.callback(marked.requires_grad_, False)
         tensor = self.leaves[leaf] = marked
         if keep:
             self.kept[leaf] = tensor.detach()
         return tensor
-
-    def can_leave(self, tensor: Tensor) -> bool:
-        """Inside `vmap`, tensors are wrapped and end with it."""
-        return not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
-
-    def is_dense(self, tensor: object) -> bool:
-        """Sparse layouts are left alone."""
-        return isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided
 
     @contextlib.contextmanager
     def layer(self, address: str) -> Iterator[None]:
@@ -57,101 +63,72 @@ class TorchRecorder(Recorder):
         finally:
             self.stack.pop()
 
-    def forget(self) -> None:
-        """Starts over."""
-        self.leaves.clear()
-        self.kept.clear()
-
-    def freeze_again(self) -> None:
-        """Gives frozen parameters back as they were."""
-        for parameter in self.thawed:
-            parameter.requires_grad_(False)
-
 
 class TorchRunner:
-    """Runs the program; torch builds its graph anew each time."""
+    """Runs the program; torch builds its graph anew each time, and compiles nothing."""
 
     compiled = False
-    facts: Any = None
 
-    def __init__(self, program: Program, variables: Sequence[Any]) -> None:
+    def __init__(
+        self, program: Program, variables: Sequence[Any], *_: Any, **__: Any
+    ) -> None:
         self.program = program
         self.variables = variables
-        self.outputs: dict[str, tuple[int, ...]] = {}
 
     def __call__(self, tensors: Sequence[Tensor]) -> Passed:
         """Runs forward and backward once."""
-        recorder = TorchRecorder()
         try:
-            return self._run(recorder, tensors)
-        finally:
-            recorder.freeze_again()
-
-    def _run(self, recorder: TorchRecorder, tensors: Sequence[Tensor]) -> Passed:
-        try:
-            return self._differentiate(recorder, tensors)
+            return self._differentiate(tensors, contextlib.nullcontext())
         except RuntimeError as error:
             unknown = re.search(r"derivative for aten::(\w+) is not impl", str(error))
             if unknown is None:
                 raise
         # torch refuses the whole backward pass; the others just cut the path there.
-        recorder.forget()
-        return self._differentiate(recorder, tensors, _Cutting(unknown[1]))
+        return self._differentiate(tensors, _Cutting(unknown[1]))
 
     def _differentiate(
+        self, tensors: Sequence[Tensor], mode: AbstractContextManager[Any]
+    ) -> Passed:
+        recorder = TorchRecorder()
+        with recorder.thawed:
+            outcome, target = self._forward(recorder, tensors, mode)
+            raw = gradient_of(target, list(recorder.leaves.values()))
+            gradients = {
+                leaf: unscaled(gradient, outcome.scale)
+                for leaf, gradient in zip(recorder.leaves, raw, strict=True)
+            }
+            verdicts: dict[Leaf, Verdict] = {}
+            if suspicious(gradients):
+                verdicts = self._explain(tensors)
+        detached = replace(
+            outcome,
+            value=outcome.value.detach(),
+            outputs={name: tensor.detach() for name, tensor in outcome.outputs.items()},
+            extras={name: tensor.detach() for name, tensor in outcome.extras.items()},
+        )
+        return passed(detached, gradients, recorder.kept, verdicts)
+
+    def _forward(
         self,
         recorder: TorchRecorder,
         tensors: Sequence[Tensor],
-        cutting: AbstractContextManager[Any] | None = None,
-    ) -> Passed:
-        with cutting or contextlib.nullcontext():
-            outcome, target = self._forward(recorder, tensors)
-        gradients = {
-            leaf: unscaled(gradient, outcome.scale)
-            for leaf, gradient in zip(
-                recorder.leaves,
-                gradient_of(target, list(recorder.leaves.values())),
-                strict=True,
-            )
-        }
-        verdicts: dict[Leaf, Verdict] = {}
-        if suspicious(gradients):
-            verdicts = self._explain(tensors)
-        self.facts, self.outputs = outcome.facts, shapes(outcome.outputs)
-        return Passed(
-            outcome.value.detach(),
-            {name: tensor.detach() for name, tensor in outcome.outputs.items()},
-            without_cut(gradients, verdicts),
-            recorder.kept,
-            outcome.facts,
-            verdicts,
-            {name: tensor.detach() for name, tensor in outcome.extras.items()},
-        )
-
-    def _forward(
-        self, recorder: TorchRecorder, tensors: Sequence[Tensor]
+        mode: AbstractContextManager[Any],
     ) -> tuple[Outcome, Tensor]:
         with torch.enable_grad():
-            values = [v.value for v in self.variables]
-            outcome = self.program(recorder, values, tensors)
-            target = outcome.value
-            if outcome.scale is not None:
-                target = target * outcome.scale.to(target.dtype)
-        return outcome, target
+            with mode:
+                values = [v.value for v in self.variables]
+                outcome = self.program(recorder, values, tensors)
+            return outcome, scaled(outcome)
 
     def _explain(self, tensors: Sequence[Tensor]) -> dict[Leaf, Verdict]:
         """Runs forward once more and writes down every operation."""
         recorder = TorchRecorder()
         log = Log(recorder.stack)
-        try:
-            with torch.enable_grad(), log:
-                values = [v.value for v in self.variables]
-                outcome = self.program(recorder, values, tensors)
-        finally:
-            recorder.freeze_again()
-        leaves = {leaf: id(tensor) for leaf, tensor in recorder.leaves.items()}
-        outputs = {name: id(tensor) for name, tensor in outcome.outputs.items()}
-        return analyse(Flow(log.steps, leaves, id(outcome.value), outputs))
+        with recorder.thawed:
+            outcome, _ = self._forward(recorder, tensors, log)
+            leaves = {leaf: id(tensor) for leaf, tensor in recorder.leaves.items()}
+            outputs = {name: id(tensor) for name, tensor in outcome.outputs.items()}
+            return analyse(Flow(log.steps, leaves, id(outcome.value), outputs))
 
 
 class _Cutting(TorchFunctionMode):
@@ -183,25 +160,18 @@ def gradient_of(target: Tensor, sources: Sequence[Tensor]) -> list[Any]:
     return [next(gradients) if s.requires_grad else None for s in sources]
 
 
-class TorchTape:
+class TorchTape(contextlib.AbstractContextManager["TorchTape"]):
     """The tape behind `gradwatch.Tape`: torch's own graph."""
 
     def __init__(self) -> None:
         self.recorder = TorchRecorder()
         self._frozen: list[Tensor] = []
 
-    def __enter__(self) -> TorchTape:
-        return self
-
     def __exit__(self, *exception: object) -> None:
         self._thaw(False)
 
-    def watch(self, variable: Any) -> None:
-        """Frozen parameters take part in the graph until the tape is left."""
-        self.watch_tensor(variable.value)
-
-    def watch_tensor(self, tensor: Tensor) -> None:
-        """Makes a plain tensor part of the graph until the tape is left."""
+    def watch(self, tensor: Tensor) -> None:
+        """Makes a tensor or a parameter part of the graph until the tape is left."""
         if not tensor.requires_grad:
             self._frozen.append(tensor)
             tensor.requires_grad_(True)
@@ -237,26 +207,3 @@ class TorchTape:
                 f"{', '.join(options)}. Leave them out."
             )
         return self.gradient(target, sources)
-
-    def detached(self, target: Tensor) -> Tensor:
-        """Returns the value of the target."""
-        return target.detach()
-
-
-class _Gate(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor) -> Tensor:
-        """Leaves the values alone."""
-        del ctx
-        return tensor.view_as(tensor)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        """Leaves negative gradients out."""
-        del ctx
-        return gradient.clamp(min=0)
-
-
-def positive_gradient(tensor: Tensor) -> Tensor:
-    """Returns the tensor; of its gradient only what is positive goes on."""
-    return _Gate.apply(tensor)  # type: ignore[no-untyped-call]

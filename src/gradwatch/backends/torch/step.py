@@ -20,6 +20,7 @@ from .._probe import BaseProbe
 from .._protocol import Leaf, LoopHost, Parts, Tensor, WatchedStep
 from .._streams import LoopStream, Stream
 from .kernels import TorchKernels, TorchSweep
+from .passes import OpenTensors
 
 
 class TorchWatchedStep(WatchedStep):
@@ -92,17 +93,14 @@ class TorchStream(Stream):
 
     def array(self, tensor: Tensor) -> NDArray[Any]:
         """Returns the value of a tensor."""
-        if isinstance(tensor, torch.Tensor):
-            tensor = tensor.cpu().numpy()
-        array: NDArray[Any] = tensor
-        return array
+        return np.asarray(tensor.cpu().numpy() if torch.is_tensor(tensor) else tensor)
 
 
 class TorchLoopStream(LoopStream, TorchStream):
     """Carries numbers out of a custom loop."""
 
 
-class TorchProbe(BaseProbe):
+class TorchProbe(OpenTensors, BaseProbe):
     """Notes activations and their gradients while a step runs."""
 
     def mark(self, leaf: Leaf, tensor: Tensor, *, keep: bool) -> Tensor:
@@ -113,11 +111,3 @@ class TorchProbe(BaseProbe):
         if marked.requires_grad:
             marked.register_hook(lambda dy: self.note_gradient(leaf, dy))
         return marked
-
-    def can_leave(self, tensor: Tensor) -> bool:
-        """Returns whether it is not wrapped by `vmap`, with which it would end."""
-        return not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
-
-    def is_dense(self, tensor: object) -> bool:
-        """Returns whether it is dense; sparse layouts are left alone."""
-        return isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided

@@ -70,8 +70,14 @@ class TorchRunner:
     compiled = False
 
     def __init__(
-        self, program: Program, variables: Sequence[Any], *_: Any, **__: Any
+        self,
+        program: Program,
+        variables: Sequence[Any],
+        tensors: Sequence[Tensor],
+        *,
+        compiled: bool,
     ) -> None:
+        del tensors, compiled  # for those who trace
         self.program = program
         self.variables = variables
 

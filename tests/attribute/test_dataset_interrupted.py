@@ -233,6 +233,22 @@ def test_a_full_disk_costs_the_batch_in_hand(tmp_path, whole, number, monkeypatc
     assert len(method.sizes) == 5 - done
 
 
+def test_a_write_left_by_a_failed_call_is_not_in_the_way(tmp_path, whole, monkeypatch):
+    """Zarr writes in threads: one of them may make the group between two looks."""
+    import zarr
+
+    own = zarr.open_group
+
+    def late(path, mode):
+        group = own(path, mode=mode)
+        if mode == "a":
+            raise zarr.errors.ContainsGroupError("A group exists in store.")
+        return group
+
+    monkeypatch.setattr(zarr, "open_group", late)
+    same(made(tmp_path / "why.zarr"), whole)
+
+
 def test_a_disk_full_at_the_very_end_costs_nothing(tmp_path, whole, monkeypatch):
     """All batches are there; the next call marks the store, and runs no model."""
     path = tmp_path / "why.zarr"

@@ -157,7 +157,12 @@ class DatasetStore:
         self._acquire()
         self.begun = True
         self.header = {"format": FORMAT, "ended": False, "columns": [*arrays], **header}
-        self._group = require_zarr().open_group(self.path, mode="a")
+        zarr = require_zarr()
+        try:
+            self._group = zarr.open_group(self.path, mode="a")
+        except zarr.errors.ContainsGroupError:
+            # By a write that a call before, which failed, had left to another thread.
+            self._group = zarr.open_group(self.path, mode="r+")
         self._describe(complete=False)
         chunk = np.zeros((1024, len(FIELDS)), "int64")
         for name, array in {**arrays, BATCHES: chunk}.items():

@@ -249,7 +249,7 @@ class StepRecorder:
         if training is not None and self.results:
             self._collect(training)
         self.cost.wrote(seconds, records)
-        if training is not None and records and self.cost.is_report_due():
+        if training is not None and self.cost.is_report_due():
             report = {**self.cost.report(), "so_far": True}
             training.worker.put(self.step, training.keeper.note, ("overhead", report))
 

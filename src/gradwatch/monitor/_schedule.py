@@ -259,8 +259,7 @@ class Cost:
 
     def wrote(self, seconds: float, records: int) -> None:
         """Notes what the trainer's thread did for records."""
-        if records:
-            self._host.append(seconds / records)
+        self._host.append(seconds / records)
 
     @property
     def step(self) -> float | None:

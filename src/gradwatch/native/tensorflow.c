@@ -375,24 +375,30 @@ static void infer_nothing(void *context, void *status)
 struct operation {
     const char *name, *attributes[3], *inputs[3], *outputs[3];
     void (*compute)(void *kernel, void *context);
+    bool stateful;
 };
 
+/* TensorFlow runs stateful operations in the order in which they were traced. What only
+ * computes is not one: measured in that order, the gradient of the last layer, which is
+ * there first, and the update that it is for would wait for that of the first. */
 #define FLOATS "T: list({half, bfloat16, float, double}) >= 0"
 
 static const struct operation operations[] = {
-    {"GradwatchDetail", {"number: int"}, {"slot: int32"}, {"detail: int32"}, compute_detail},
+    {"GradwatchDetail", {"number: int"}, {"slot: int32"}, {"detail: int32"}, compute_detail,
+     true},
     {"GradwatchMeasure", {FLOATS, "U: list(type) >= 0"},
      {"detail: int32", "scale: float", "tensors: T"},
-     {"rows: double", "counts: uint32", "passed: U"}, compute_measure},
+     {"rows: double", "counts: uint32", "passed: U"}, compute_measure, false},
     {"GradwatchNorms", {FLOATS}, {"detail: int32", "tensors: T"},
-     {"norms: double"}, compute_norms},
+     {"norms: double"}, compute_norms, false},
     {"GradwatchSample", {"number: int", FLOATS, "N: int >= 0"},
      {"detail: int32", "tensors: T", "variables: N * resource"}, {"sample: uint8"},
-     compute_sample},
+     compute_sample, true},
     {"GradwatchMoves", {FLOATS},
-     {"detail: int32", "sample: uint8", "tensors: T"}, {"moves: double"}, compute_moves},
+     {"detail: int32", "sample: uint8", "tensors: T"}, {"moves: double"}, compute_moves,
+     false},
     {"GradwatchSend", {"number: int", "T: list(type) >= 0"},
-     {"detail: int32", "slot: int32", "parts: T"}, {NULL}, compute_send},
+     {"detail: int32", "slot: int32", "parts: T"}, {NULL}, compute_send, true},
 };
 
 static int register_one(const struct operation *operation)
@@ -404,7 +410,7 @@ static int register_one(const struct operation *operation)
         if (operation->inputs[i]) tf.add_input(definition, operation->inputs[i]);
     for (int i = 0; i < 3; i++)
         if (operation->outputs[i]) tf.add_output(definition, operation->outputs[i]);
-    tf.set_stateful(definition, true);
+    if (operation->stateful) tf.set_stateful(definition, true); /* even if told false */
     tf.infer_shapes(definition, infer_nothing);
     tf.register_operation(definition, status);
     int failed = tf.code(status);

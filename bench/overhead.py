@@ -157,12 +157,25 @@ def contest(build, jit, args):
     return found
 
 
+class Idle(keras.callbacks.Callback):
+    """Costs what Keras needs to call it."""
+
+    def on_train_batch_begin(self, batch, logs=None):
+        pass
+
+
+def watching(**words):
+    """Makes a monitor, for a whole training."""
+    return [gw.GradientMonitor(tempfile.mkdtemp(), **words)]
+
+
 WHOLE = {
-    NOBODY: None,
-    "histograms, every 10": {},
-    "budget(0.02)": {"every": gw.budget(0.02)},
+    NOBODY: list,
+    "limit: a callback that is idle": lambda: [Idle()],
+    "histograms, every 10": watching,
+    "budget(0.02)": lambda: watching(every=gw.budget(0.02)),
 }
-"""What is recorded in whole trainings."""
+"""The callbacks of whole trainings."""
 
 
 def whole(build, jit, args):
@@ -172,21 +185,22 @@ def whole(build, jit, args):
     unwatched trainings of the same model take turns.
     """
     found = {}
-    for name, words in WHOLE.items():
-        monitor = []
-        if words is not None:
-            monitor = [gw.GradientMonitor(f"{tempfile.mkdtemp()}/{name}", **words)]
-        one = Contestant(build, jit, args.whole, lambda *_, m=monitor: m, warm=40)
+    for name, make in WHOLE.items():
+        callbacks = make()
+        one = Contestant(build, jit, args.whole, lambda *_, c=callbacks: c, warm=40)
         ratios, shares = [], []
         for turn in range(args.turns):
             seconds = {}
             for kind in (True, False) if turn % 2 else (False, True):
                 began = time.perf_counter()
-                one.fit(one.steps, monitor if kind else [])
+                one.fit(one.steps, callbacks if kind else [])
                 seconds[kind] = time.perf_counter() - began
             ratios.append(seconds[True] / seconds[False])
-            if monitor:
-                shares.append(monitor[0].overhead["share"])
+            shares += [
+                monitor.overhead["share"]
+                for monitor in callbacks
+                if hasattr(monitor, "overhead")
+            ]
         reported = float(np.median(shares)) if shares else math.nan
         found[name] = {"whole": float(np.median(ratios)), "reported": reported}
         print(

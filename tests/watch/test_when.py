@@ -7,6 +7,7 @@ import pytest
 from gradwatch import GradwatchError
 from gradwatch.monitor import GradientMonitor, budget
 from gradwatch.monitor._fit import FitSteps
+from gradwatch.monitor._schedule import as_schedule
 from gradwatch.run import open_run
 
 from .cases import Data, batches
@@ -120,6 +121,35 @@ def test_a_budget_is_kept(tmp_path, model, clock):
     assert 0.02 <= spent / clock.now <= 0.055
     assert run.overhead["record_ms"] == pytest.approx(500.0)
     assert run.overhead["share"] == pytest.approx(spent / clock.now, rel=0.1)
+
+
+class Dear:
+    """A cost that only a training of two seconds has earned, at a share of a half."""
+
+    compiled, is_open, next_one = True, False, 0.0
+
+    def __init__(self):
+        self.lasted, self.asked = 0.0, 0
+
+    @property
+    def spent(self):
+        self.asked += 1
+        return 1.0
+
+
+def test_what_a_budget_has_spent_is_not_added_up_at_each_step():
+    """That would take as long as all else in a step; the answers are the same."""
+    cost = Dear()
+    due = as_schedule(budget(0.5), cost)
+    answers = []
+    for step in range(1, 300):
+        cost.lasted = step / 100
+        answers.append(due(step, step, None))
+        if step == 200:
+            assert cost.asked <= 25
+    assert answers[0]
+    assert not any(answers[1:199])
+    assert all(answers[202:])
 
 
 @pytest.mark.usefixtures("clock")

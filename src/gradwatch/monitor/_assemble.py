@@ -220,10 +220,6 @@ def _planned(labels: Labels, taps: tuple[str, ...], kinds: tuple[str, ...]) -> P
     return Plan(layout, np.array(indices, np.intp), exact)
 
 
-def _stacked(steps: Sequence[Sent], key: str, name: str) -> NDArray[Any]:
-    return np.stack([np.asarray(step.parts[key][name]) for step in steps])
-
-
 def _weights(totals: TapTotals, width: int) -> Numbers:
     """Returns the columns of each weight; those that were not measured are blank."""
     parts = totals.parts

@@ -89,9 +89,8 @@ def as_schedule(every: Every, cost: Cost, argument: str = "every") -> Schedule:
     )
 
 
-def _ends_epoch(step: int, batch: int, batches: int | None) -> bool:
+def _ends_epoch(_: int, batch: int, batches: int | None) -> bool:
     """Returns whether this is the last batch, or the first if the length is unknown."""
-    del step
     return batch == (0 if batches is None else batches - 1)
 
 
@@ -99,26 +98,34 @@ class _Earned:
     """Spends what was earned: a share of the time that was trained."""
 
     def __init__(self, share: float, cost: Cost) -> None:
-        self._share = share
-        self._cost = cost
+        self._share, self._cost = share, cost
         self._started: float | None = None
+        # Before this time of training the answer is no. To find it takes as long as
+        # all else that is done in a step.
+        self._asks_at = 0.0
 
     def __call__(self, *_: Any) -> bool:
-        trained = self._cost.lasted
-        if self._started is None or not self._cost.compiled:
+        cost, trained = self._cost, self._cost.lasted
+        if trained < self._asks_at:
+            return False
+        if self._started is None or not cost.compiled:
             # The first step is compiled: what it takes says nothing of the others.
             first, self._started = self._started is None, trained
             return first
-        if self._cost.is_open:
+        if cost.is_open:
             return False  # what a record costs is not known yet
-        earned = self._share * (trained - self._started)
-        return self._cost.spent + self._cost.next_one <= earned
+        earned_at = self._started + (cost.spent + cost.next_one) / self._share
+        self._asks_at = min(earned_at, trained + _ASK_EVERY)
+        return earned_at <= trained
 
 
 # what it costs ------------------------------------------------------------------------
 
 _ALONE = 4
 """Number of records that are measured one by one before a budget is spent."""
+
+_ASK_EVERY = 0.1
+"""Maximum seconds for which a budget that is spent is not asked about again."""
 
 _KEPT = 64
 """Number of the latest times that a median is taken of."""
@@ -192,8 +199,7 @@ class Cost:
     """
 
     def __init__(self) -> None:
-        self.records = 0
-        self.steps = 0
+        self.records = self.steps = 0
         self.copying = 0.0
         self._quiet, self._busy, self._latest = Timed(), Timed(), Timed()
         self._usual = 0.0
